@@ -1,0 +1,1 @@
+"""One ComponentResource per file, wiring only."""

@@ -1,0 +1,1 @@
+"""The policy pack: one rule per function."""

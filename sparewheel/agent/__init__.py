@@ -1,0 +1,1 @@
+"""Runs on every GPU node: reads the kernel log and the devices, reports NodeHealth."""

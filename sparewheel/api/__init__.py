@@ -1,0 +1,1 @@
+"""The objects Sparewheel keeps in the cluster, and every name it uses there. Pure: no I/O."""

@@ -1,0 +1,77 @@
+"""Base of our API models: camelCase on the wire, unknown fields refused, times in RFC 3339 UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+
+def _to_utc(value: object) -> object:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    return value
+
+
+def format_time(value: datetime) -> str:
+    """RFC 3339 with microseconds and Z, as Kubernetes MicroTime writes it."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+Time = Annotated[
+    datetime,
+    BeforeValidator(_to_utc),
+    PlainSerializer(format_time, return_type=str, when_used="json"),
+]
+
+
+class ApiModel(BaseModel):
+    """A piece of one of our objects."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True, validate_assignment=True)
+
+
+class ObjectMeta(BaseModel):
+    """The fields of metadata that we use; the rest is kept as it came."""
+
+    model_config = ConfigDict(extra="allow", alias_generator=to_camel, populate_by_name=True)
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    generation: int | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+
+
+class ApiObject(ApiModel):
+    """One of our kinds: apiVersion, kind, metadata, spec, status."""
+
+    KIND: ClassVar[str]
+    PLURAL: ClassVar[str]
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ()
+    NAMESPACED: ClassVar[bool] = True
+    COLUMNS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    """Printer columns: (title, OpenAPI type, JSON path)."""
+
+    api_version: str = "sparewheel.dev/v1alpha1"
+    kind: str = ""
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
+
+    def to_wire(self) -> dict[str, Any]:
+        """The object as JSON for the API server; unset optional fields are left out."""
+        body = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        body["apiVersion"], body["kind"] = self.api_version, self.KIND
+        return body
+
+    @classmethod
+    def from_wire(cls, body: dict[str, Any]) -> Self:
+        """Read what the API server sent; errors are pydantic's, naming the field."""
+        return cls.model_validate(body)

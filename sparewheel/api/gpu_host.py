@@ -1,0 +1,66 @@
+"""GpuHost: one machine of a pool. Written by capacity code only, never by Pulumi; the claim on it is a compare-and-swap."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import Field
+
+from sparewheel.api.base import ApiModel, ApiObject, Time
+
+
+class HostPhase(StrEnum):
+    SPARE = "Spare"
+    JOINING = "Joining"
+    CHECKING = "Checking"
+    ACTIVE = "Active"
+    DRAINING = "Draining"
+    QUARANTINED = "Quarantined"
+    GONE = "Gone"
+
+
+class Claim(ApiModel):
+    """Who holds the host. ``owner`` is an idempotency key such as ``remediation/NAME`` or ``pool/NAME@GENERATION``."""
+
+    owner: str
+    purpose: str = ""
+    time: Time
+
+
+class GpuHostSpec(ApiModel):
+    pool: str
+    host: str
+    """Name in the inventory (machines) or of the Node (warm)."""
+    provider_id: str
+    """``machines://HOST`` or the Node's own providerID."""
+    instance_type: str = ""
+    fabric_block: str = ""
+
+
+class GpuHostStatus(ApiModel):
+    phase: HostPhase = HostPhase.SPARE
+    node_name: str | None = None
+    claim: Claim | None = None
+    since: Time | None = None
+    boot_id: str | None = None
+    """Boot id last seen while Active."""
+    refused_boot_id: str | None = None
+    """Boot id at the moment it was quarantined: this incarnation never serves again."""
+    reason: str = ""
+
+
+class GpuHost(ApiObject):
+    KIND: ClassVar[str] = "GpuHost"
+    PLURAL: ClassVar[str] = "gpuhosts"
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ("gh",)
+    COLUMNS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("Pool", "string", ".spec.pool"),
+        ("Phase", "string", ".status.phase"),
+        ("Node", "string", ".status.nodeName"),
+        ("Claim", "string", ".status.claim.owner"),
+        ("Reason", "string", ".status.reason"),
+    )
+
+    spec: GpuHostSpec
+    status: GpuHostStatus = Field(default_factory=GpuHostStatus)

@@ -1,0 +1,123 @@
+"""GpuPool: how many GPU nodes users get, how many spares stand by, and where machines come from."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from sparewheel.api.base import ApiModel, ApiObject, Time
+
+MAX_GRACE_SECONDS = 120
+"""The product's promise: a job gets up to two minutes to checkpoint, never more."""
+
+
+class Driver(StrEnum):
+    """Who may drive capacity: ``any`` (Pulumi or the controller, whoever holds the lease) or ``controller`` alone."""
+
+    ANY = "any"
+    CONTROLLER = "controller"
+
+
+class SshEndpoint(ApiModel):
+    address: str
+    port: int = Field(default=22, ge=1, le=65535)
+    user: str = "root"
+    host_key: str = Field(min_length=1)
+    """OpenSSH public host key (``ssh-ed25519 AAAA...``). Required: an unknown host key is refused."""
+
+
+class SecretKeyRef(ApiModel):
+    name: str
+    key: str
+
+
+class PowerSwitch(ApiModel):
+    """How to reach the machines' power: a BMC jump host, reached by SSH. ``{host}`` is the machine's name."""
+
+    ssh: SshEndpoint
+    key_ref: SecretKeyRef
+    on_command: str = "on {host}"
+    off_command: str = "off {host}"
+    status_command: str = "status {host}"
+    """Must print ``on`` or ``off``."""
+
+
+class Machine(ApiModel):
+    name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+    ssh: SshEndpoint
+    instance_type: str = ""
+    fabric_block: str = ""
+
+
+class MachinesBackend(ApiModel):
+    """An inventory of machines reached by SSH."""
+
+    kind: Literal["machines"] = "machines"
+    key_ref: SecretKeyRef
+    """Secret with the private key for the machines."""
+    machines: list[Machine] = Field(min_length=1)
+    join_command: str = "host-join --node-name {node} {labels} {taints}"
+    leave_command: str = "host-leave"
+    power: PowerSwitch | None = None
+    timeout_seconds: float = Field(default=60.0, gt=0)
+
+
+class WarmBackend(ApiModel):
+    """Spares are Nodes already in the cluster, selected by a label; a spare carries the spare taint."""
+
+    kind: Literal["warm"] = "warm"
+    node_selector: dict[str, str] = Field(min_length=1)
+
+
+class NodeSetRef(ApiModel):
+    namespace: str
+    name: str
+
+
+class GpuPoolSpec(ApiModel):
+    size: int = Field(ge=0)
+    """GPU nodes that take work."""
+    spares: int = Field(default=0, ge=0)
+    gpus_per_node: int = Field(default=8, ge=1)
+    backend: MachinesBackend | WarmBackend = Field(discriminator="kind")
+    node_set_ref: NodeSetRef
+    grace_seconds: int = Field(default=MAX_GRACE_SECONDS, ge=0, le=MAX_GRACE_SECONDS)
+    driver: Driver = Driver.ANY
+    max_concurrent_replacements: int = Field(default=1, ge=1)
+    node_lost_seconds: float = Field(default=40.0, gt=0)
+    """Silence of agent and kubelet after which a node counts as lost."""
+    drain_deadline_seconds: int = Field(default=300, ge=0)
+    """How long PodDisruptionBudgets are honoured."""
+    warm_spares: bool = False
+    """True: spares are joined (and tainted) ahead of need; False: they wait powered on or off, outside the cluster."""
+    paused: bool = False
+    dry_run: bool = False
+    replace: list[str] = Field(default_factory=list[str])
+    """Host names that a person wants replaced; a name stays harmlessly after it was done."""
+
+
+class GpuPoolStatus(ApiModel):
+    observed_generation: int = 0
+    active: int = 0
+    spare: int = 0
+    quarantined: int = 0
+    message: str = ""
+    updated_time: Time | None = None
+
+
+class GpuPool(ApiObject):
+    KIND: ClassVar[str] = "GpuPool"
+    PLURAL: ClassVar[str] = "gpupools"
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ("gp",)
+    COLUMNS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("Size", "integer", ".spec.size"),
+        ("Active", "integer", ".status.active"),
+        ("Spare", "integer", ".status.spare"),
+        ("Quarantined", "integer", ".status.quarantined"),
+        ("Message", "string", ".status.message"),
+    )
+
+    spec: GpuPoolSpec
+    status: GpuPoolStatus = Field(default_factory=GpuPoolStatus)

@@ -1,0 +1,76 @@
+"""Every label, annotation, taint, condition, reason and object name, each written once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "sparewheel.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+NAMESPACE: Final = "sparewheel"
+FIELD_MANAGER: Final = "sparewheel"
+
+# Labels on Nodes and GpuHosts.
+LABEL_POOL: Final = f"{GROUP}/pool"
+LABEL_HOST: Final = f"{GROUP}/host"
+LABEL_ROLE: Final = f"{GROUP}/role"
+"""On a Node: ``active`` (takes the pool's work), ``spare`` (warm spare), ``quarantined``."""
+ROLE_ACTIVE: Final = "active"
+ROLE_SPARE: Final = "spare"
+ROLE_QUARANTINED: Final = "quarantined"
+
+# Taints on Nodes. All NoSchedule: NoExecute would evict the pod that vetoes.
+TAINT_JOINING: Final = f"{GROUP}/joining"
+"""Set at registration; only the controller or capacity code lifts it, after the checks."""
+TAINT_SPARE: Final = f"{GROUP}/spare"
+TAINT_FAULT: Final = f"{GROUP}/fault"
+TAINT_QUARANTINED: Final = f"{GROUP}/quarantined"
+
+# Veto: a pod with this label on a node keeps the node from being drained and replaced.
+LABEL_VETO: Final = f"{GROUP}/veto"
+VETO_VALUE: Final = "true"
+
+# Annotations.
+ANNOTATION_REMEDIATION: Final = f"{GROUP}/remediation"
+"""On a Node: name of the open Remediation that cordoned it."""
+ANNOTATION_INCARNATION: Final = f"{GROUP}/incarnation"
+ANNOTATION_REPLACE_REQUEST: Final = f"{GROUP}/replace"
+"""On a Node: a person asks for its replacement; the value says who and why."""
+
+# Node condition written by the agent.
+CONDITION_GPU_HEALTHY: Final = "GpuHealthy"
+REASON_ALL_HEALTHY: Final = "AllGpusHealthy"
+REASON_FAULT_OPEN: Final = "FaultOpen"
+REASON_COUNT_MISMATCH: Final = "DeviceMissing"
+REASON_NOT_EVALUATED: Final = "NotEvaluated"
+
+# Fault codes that are not XIDs.
+CODE_NODE_LOST: Final = "NODE_LOST"
+CODE_GPU_OFF_BUS: Final = "GPU_OFF_BUS"
+CODE_GPU_MISSING: Final = "GPU_MISSING"
+CODE_MANUAL: Final = "MANUAL"
+
+# Slinky (slurm-operator v1beta1; names from its API's well-known keys).
+SLINKY_GROUP: Final = "slinky.slurm.net"
+SLINKY_VERSION: Final = "v1beta1"
+SLINKY_NODE_CORDON_REASON: Final = "nodeset.slinky.slurm.net/node-cordon-reason"
+SLINKY_POD_HOSTNAME: Final = "nodeset.slinky.slurm.net/pod-hostname"
+SLINKY_POD_PROTECT: Final = "nodeset.slinky.slurm.net/pod-protect"
+SLINKY_POD_DELETION_COST: Final = "nodeset.slinky.slurm.net/pod-deletion-cost"
+SLINKY_CLUSTER: Final = "slinky.slurm.net/cluster"
+LABEL_APP_NAME: Final = "app.kubernetes.io/name"
+LABEL_APP_COMPONENT: Final = "app.kubernetes.io/component"
+SLURMD_APP_NAME: Final = "slurmd"
+
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+
+# Reason text in Slurm. No other prefix of ours may start with it (two owners, one prefix: hands off).
+SLURM_REASON_PREFIX: Final = "sparewheel:"
+
+CONTROLLER_LEASE: Final = "sparewheel-controller"
+POLICY_NAME: Final = "default"
+
+
+def pool_lease(pool: str) -> str:
+    """Name of the Lease that says who drives a pool's capacity."""
+    return f"sparewheel-pool-{pool}"

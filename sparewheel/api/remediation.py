@@ -1,0 +1,167 @@
+"""Remediation: one incident; the journal that a restarted controller resumes from and the record that people read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import Field
+
+from sparewheel.api.base import ApiModel, ApiObject, Time
+from sparewheel.api.faults import Fault
+
+
+class Trigger(StrEnum):
+    FAULT = "fault"
+    NODE_LOST = "node_lost"
+    MANUAL = "manual"
+
+
+class NodeStage(StrEnum):
+    """The node track, in order. ``vetoed`` is a wait between fenced and drained, not a station of every run."""
+
+    DETECTED = "detected"
+    FENCED = "fenced"
+    VETOED = "vetoed"
+    DRAINED = "drained"
+    REPLACED = "replaced"
+    CLOSED = "closed"
+
+
+class JobStage(StrEnum):
+    STOPPING = "stopping"
+    REQUEUED = "requeued"
+    STARTED = "started"
+    RESUMED = "resumed"
+
+
+class Outcome(StrEnum):
+    OPEN = "Open"
+    HEALED = "Healed"
+    DRY_RUN = "DryRun"
+    CANCELLED = "Cancelled"
+    SUPERSEDED = "Superseded"
+    FAILED = "Failed"
+
+
+class StageRecord(ApiModel):
+    """One stage of the node track: begun before its first side effect, ended when its effect was seen."""
+
+    name: NodeStage
+    started_at: Time
+    ended_at: Time | None = None
+    attempts: int = Field(default=0, ge=0)
+    message: str = ""
+
+
+class JobRecord(ApiModel):
+    """One job that was on the node when it was struck, and how it went on."""
+
+    job_id: int
+    user: str = ""
+    job_name: str = ""
+    partition: str = ""
+    batch: bool = True
+    attempt_before: int = 0
+    attempt_after: int | None = None
+    hosts_before: list[str] = Field(default_factory=list[str])
+    hosts_after: list[str] = Field(default_factory=list[str])
+    stopping_at: Time | None = None
+    requeued_at: Time | None = None
+    started_at: Time | None = None
+    resumed_at: Time | None = None
+    resumed_from_step: int | None = None
+    first_step: int | None = None
+    closed: bool = False
+    """True when nothing more will be written about this job."""
+    not_requeued_reason: str = ""
+    """Why the job does not come back by itself; empty when it does. Shown to its user as it stands."""
+    crashed_by_itself: bool = False
+    """The job ended between the fault and the fence, so Slurm did not requeue it and the controller had to."""
+    message: str = ""
+
+
+class Delivery(ApiModel):
+    """One message in the outbox. ``key`` is the idempotency key that receivers see."""
+
+    key: str
+    route: str
+    event: str
+    created_at: Time
+    due_at: Time
+    attempts: int = Field(default=0, ge=0)
+    delivered_at: Time | None = None
+    last_error: str = ""
+
+
+class Owned(ApiModel):
+    """What this incident changed outside, so that it undoes nothing of others."""
+
+    cordon: bool = False
+    fault_taint: bool = False
+    slurm_down: list[str] = Field(default_factory=list[str])
+    """Slurm node names that this incident set DOWN and has not yet brought back."""
+
+
+class ReplacementRecord(ApiModel):
+    bad_host: str | None = None
+    spare_host: str | None = None
+    spare_node: str | None = None
+    claimed_at: Time | None = None
+    proven_off_at: Time | None = None
+    joined_at: Time | None = None
+    checked_at: Time | None = None
+    quarantined_at: Time | None = None
+
+
+class RemediationSpec(ApiModel):
+    """What happened, to which incarnation of which node. Immutable."""
+
+    node: str
+    node_uid: str
+    provider_id: str = ""
+    boot_id: str = ""
+    pool: str
+    slurm_node: str | None = None
+    """Name of the worker pod's Slurm node at detection; None when none ran there."""
+    worker_pod_uid: str | None = None
+    trigger: Trigger = Trigger.FAULT
+    fault: Fault
+    requested_by: str = ""
+    grace_seconds: int = 120
+    dry_run: bool = False
+
+
+class RemediationStatus(ApiModel):
+    stage: NodeStage = NodeStage.DETECTED
+    outcome: Outcome = Outcome.OPEN
+    message: str = ""
+    waiting_for: str = ""
+    """What the incident waits for, in words; empty while it moves."""
+    next_look_at: Time | None = None
+    stages: list[StageRecord] = Field(default_factory=list[StageRecord])
+    jobs: list[JobRecord] = Field(default_factory=list[JobRecord])
+    jobs_listed_at: Time | None = None
+    """When the jobs on the node were read from Slurm; before that ``jobs`` says nothing."""
+    replacement: ReplacementRecord = Field(default_factory=ReplacementRecord)
+    owned: Owned = Field(default_factory=Owned)
+    outbox: list[Delivery] = Field(default_factory=list[Delivery])
+    more_faults: list[Fault] = Field(default_factory=list[Fault])
+    """Later faults of the same node, folded into this incident."""
+
+
+class Remediation(ApiObject):
+    KIND: ClassVar[str] = "Remediation"
+    PLURAL: ClassVar[str] = "remediations"
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ("rem",)
+    COLUMNS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("Node", "string", ".spec.node"),
+        ("Fault", "string", ".spec.fault.code"),
+        ("Stage", "string", ".status.stage"),
+        ("Outcome", "string", ".status.outcome"),
+        ("Waiting", "string", ".status.waitingFor"),
+        ("Age", "date", ".metadata.creationTimestamp"),
+    )
+
+    spec: RemediationSpec
+    status: RemediationStatus = Field(default_factory=RemediationStatus)

@@ -1,0 +1,56 @@
+"""RemediationPolicy: one per cluster, named ``default``: overrides, routes, budgets (spec, Pulumi) and breaker state (status)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import Field
+
+from sparewheel.api.base import ApiModel, ApiObject, Time
+from sparewheel.api.faults import Action
+from sparewheel.api.gpu_pool import SecretKeyRef
+
+
+class RouteFormat(StrEnum):
+    WEBHOOK = "webhook"
+    SLACK = "slack"
+
+
+class Route(ApiModel):
+    """Where a message goes. The address is a secret: Slack's is a credential in itself."""
+
+    name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+    format: RouteFormat = RouteFormat.WEBHOOK
+    url_ref: SecretKeyRef
+
+
+class RemediationPolicySpec(ApiModel):
+    dry_run: bool = False
+    fault_overrides: dict[str, Action] = Field(default_factory=dict[str, Action])
+    """By fault code, e.g. ``XID 63: replace``; wins over the catalogue."""
+    routes: list[Route] = Field(default_factory=list[Route])
+    max_fenced_nodes: int = Field(default=10, ge=1)
+    """The breaker: more nodes than this fenced within ``fenced_window_seconds`` and the rest is only drained and told."""
+    fenced_window_seconds: int = Field(default=300, ge=1)
+    crashed_job_window_seconds: float = Field(default=30.0, ge=0)
+    """A job that ended non-zero on the node from this long before the fault on is taken for its victim."""
+
+
+class RemediationPolicyStatus(ApiModel):
+    breaker_open: bool = False
+    breaker_since: Time | None = None
+    message: str = ""
+
+
+class RemediationPolicy(ApiObject):
+    KIND: ClassVar[str] = "RemediationPolicy"
+    PLURAL: ClassVar[str] = "remediationpolicies"
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ("rp",)
+    COLUMNS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("DryRun", "boolean", ".spec.dryRun"),
+        ("Breaker", "boolean", ".status.breakerOpen"),
+    )
+
+    spec: RemediationPolicySpec = Field(default_factory=RemediationPolicySpec)
+    status: RemediationPolicyStatus = Field(default_factory=RemediationPolicyStatus)

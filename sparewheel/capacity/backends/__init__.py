@@ -1,0 +1,1 @@
+"""One file per backend; all pass the same contract tests."""

@@ -1,0 +1,81 @@
+"""What a capacity backend can do to machines. Same protocol and contract tests for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class CapacityError(Exception):
+    """A machine could not be brought to the wanted state; the message names the machine, the cause and the next step."""
+
+
+class Proof(StrEnum):
+    """Answer of ``prove_off``."""
+
+    OFF = "off"
+    """The machine is proven off: nothing runs on it, force deletion is safe."""
+    ON = "on"
+    UNKNOWN = "unknown"
+    """The backend cannot say, or the look-up failed. Never read as off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """One machine as the backend lists it."""
+
+    host: str
+    provider_id: str
+    instance_type: str = ""
+    fabric_block: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    key: str
+    effect: str = "NoSchedule"
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """How a host shall appear in the cluster. It always joins tainted."""
+
+    host: str
+    node_name: str
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    taints: Sequence[Taint] = ()
+
+
+class CapacityProvider(Protocol):
+    """Every method is idempotent, bounded by the backend's own deadline, and raises CapacityError."""
+
+    async def list_hosts(self) -> list[Inventory]:
+        """All machines of the pool, whatever their state."""
+        ...
+
+    async def power_on(self, host: str) -> None: ...
+
+    async def join(self, request: JoinRequest) -> None:
+        """Make the machine register as a Node with these labels and taints; returns when asked, not when Ready."""
+        ...
+
+    async def prove_off(self, host: str, *, power_off: bool) -> Proof:
+        """Is the machine off? ``power_off`` True switches it off first where the backend can."""
+        ...
+
+    async def reboot(self, host: str) -> None: ...
+
+    async def leave(self, host: str) -> None:
+        """Take the machine out of the cluster: kubelet stopped, its pods ended."""
+        ...
+
+    async def quarantine(self, host: str, reason: str) -> None:
+        """Keep the machine for repair, out of reach of work."""
+        ...
+
+    async def release(self, host: str) -> None:
+        """Give the machine back to the spare capacity it came from."""
+        ...

@@ -1,0 +1,1 @@
+"""Fault catalogue (data), parsing of kernel log lines, classification: pure."""

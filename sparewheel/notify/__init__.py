@@ -1,0 +1,1 @@
+"""Tells people: the outbox, the routes, the formats."""

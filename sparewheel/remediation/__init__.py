@@ -1,0 +1,1 @@
+"""The controller: decisions (pure), stages, loop."""

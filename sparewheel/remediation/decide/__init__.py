@@ -1,0 +1,1 @@
+"""Pure decisions: no asyncio, no time, no random, no I/O."""

@@ -1,0 +1,1 @@
+"""The Slurm port: a thin client over slurmrestd."""

@@ -1,0 +1,106 @@
+"""What the rest of the product asks of Slurm. ``client.py`` does it over slurmrestd; tests do it in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+
+class SlurmError(Exception):
+    """slurmrestd refused or could not be asked. HTTP 200 with an ``errors`` list is this too."""
+
+
+class SlurmUnavailableError(SlurmError):
+    """No answer, time-out, 5xx or an expired token: nothing is known."""
+
+
+class SlurmNotFoundError(SlurmError):
+    """slurmctld answered that it does not know the node or job."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    name: str
+    states: frozenset[str]
+    """Upper case flags, e.g. ``{"DOWN", "DRAIN"}``."""
+    reason: str = ""
+    boot_time: datetime | None = None
+    slurmd_start_time: datetime | None = None
+    comment: str = ""
+    partitions: tuple[str, ...] = ()
+    real_memory_mib: int = 0
+    gres: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    job_id: int
+    states: frozenset[str]
+    """Upper case, e.g. ``{"RUNNING"}``, ``{"PENDING"}``, ``{"FAILED"}``, ``{"RUNNING", "COMPLETING"}``."""
+    user: str = ""
+    name: str = ""
+    partition: str = ""
+    nodes: tuple[str, ...] = ()
+    restart_count: int = 0
+    batch: bool = True
+    requeue: bool = True
+    """The job's own Requeue setting (``--no-requeue`` makes it False)."""
+    expedited: bool = False
+    state_reason: str = ""
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    array_job_id: int | None = None
+    het_job_id: int | None = None
+    submit_time: datetime | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    extra: str = ""
+    comment: str = ""
+    kill_requested_by: int | None = None
+    """uid of who cancelled it, where Slurm says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """slurmctld's answer to a ping."""
+
+    responding: bool
+    version: str = ""
+    hosts: tuple[str, ...] = field(default=())
+
+
+class Slurm(Protocol):
+    """Asynchronous access to one Slurm cluster. Every method may raise any SlurmError."""
+
+    async def ping(self) -> Ping: ...
+
+    async def node(self, name: str) -> SlurmNode: ...
+
+    async def nodes(self) -> list[SlurmNode]: ...
+
+    async def set_node_state(self, name: str, states: Sequence[str], reason: str) -> None:
+        """``["DOWN"]``, ``["DRAIN"]``, ``["UNDRAIN"]``, ``["RESUME"]`` or ``["IDLE"]``."""
+        ...
+
+    async def job(self, job_id: int) -> SlurmJob: ...
+
+    async def jobs(self) -> list[SlurmJob]:
+        """All jobs slurmctld still remembers (MinJobAge), ended ones too."""
+        ...
+
+    async def requeue(self, job_id: int) -> None:
+        """Requeue a running or ended batch job."""
+        ...
+
+    async def update_job(
+        self,
+        job_id: int,
+        *,
+        comment: str | None = None,
+        priority: int | None = None,
+        hold: bool | None = None,
+    ) -> None: ...
+
+    async def signal_job(self, job_id: int, signal: str) -> None: ...
