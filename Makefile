@@ -1,0 +1,66 @@
+# The front door. `make` alone says what there is.
+# Every target sets up what it needs by itself; what is there already costs nothing the second time.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+# `with PROFILE` sets up a profile of the toolchain, then runs what follows inside it.
+with = $(PYTHON) -m lab.toolchain run $(1) --
+
+.PHONY: help demo test test-unit test-components test-api test-pulumi test-lab lint format \
+	lab-up lab-down lab-status lab-reset setup env requirements clean
+
+help: ## Say what each target does.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Set up everything on this machine (root, Debian 12 or newer), then show a training job outlive its GPU.
+	@$(call with,lab) python -m lab.demo
+
+test: ## Run every tier of the tests, with a summary line for each.
+	@$(call with,lab) python -m tests.tiers unit components api pulumi lab
+
+test-unit: ## Run the tests of pure code; no I/O, no set-up beyond Python.
+	@$(call with,python) python -m tests.tiers unit
+
+test-components: ## Run the tests of the Pulumi components against Pulumi's mocks.
+	@$(call with,python) python -m tests.tiers components
+
+test-api: ## Run the tests that need a real etcd and API server.
+	@$(call with,api) python -m tests.tiers api
+
+test-pulumi: ## Run the tests that need the real Pulumi engine.
+	@$(call with,pulumi) python -m tests.tiers pulumi
+
+test-lab: ## Run the tests that need the running data centre; it is started where it isn't.
+	@$(call with,lab) python -m tests.tiers lab
+
+lint: ## Check style, types, layers, dependencies and shell scripts.
+	@$(call with,python) python -m lab.toolchain.lint
+
+format: ## Rewrite the Python files in the project's style.
+	@$(call with,python) ruff format .
+	@$(call with,python) ruff check --fix .
+
+lab-up: ## Start the data centre on this machine, or go on with the one that is there.
+	@$(call with,lab) python -m lab up
+
+lab-down: ## Stop the data centre and wipe its state, so that no process, mount, namespace or bridge is left.
+	@$(call with,lab) python -m lab down
+
+lab-status: ## Say what runs in the data centre and what doesn't.
+	@$(call with,lab) python -m lab status
+
+lab-reset: ## Bring every host of the data centre back to health and undo what was injected.
+	@$(call with,lab) python -m lab reset
+
+setup: ## Do all the set-up and nothing else.
+	@$(call with,lab) true
+
+env: ## Print the shell lines that put the project's tools on your PATH; use it as: eval "$(make env)".
+	@$(PYTHON) -m lab.toolchain env
+
+requirements: ## Pin requirements/*.txt anew from requirements/*.in.
+	@$(call with,python) python -m lab.toolchain.pin
+
+clean: lab-down ## Do lab-down and remove build/; the cache outside the checkout stays.
+	@rm -rf build
