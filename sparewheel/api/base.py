@@ -32,7 +32,13 @@ Time = Annotated[
 class ApiModel(BaseModel):
     """A piece of one of our objects."""
 
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True, validate_assignment=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        validate_assignment=True,
+        use_attribute_docstrings=True,
+    )
 
 
 class ObjectMeta(BaseModel):

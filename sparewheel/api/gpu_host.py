@@ -1,4 +1,4 @@
-"""GpuHost: one machine of a pool. Written by capacity code only, never by Pulumi; the claim on it is a compare-and-swap."""
+"""GpuHost: one machine of a pool. Written by capacity code only, never by Pulumi; its claim is a compare-and-swap."""
 
 from __future__ import annotations
 
