@@ -1,4 +1,4 @@
-"""RemediationPolicy: one per cluster, named ``default``: overrides, routes, budgets (spec, Pulumi) and breaker state (status)."""
+"""RemediationPolicy: one per cluster, named ``default``: overrides, routes, budgets and the state of the breaker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RemediationPolicySpec(ApiModel):
     """By fault code, e.g. ``XID 63: replace``; wins over the catalogue."""
     routes: list[Route] = Field(default_factory=list[Route])
     max_fenced_nodes: int = Field(default=10, ge=1)
-    """The breaker: more nodes than this fenced within ``fenced_window_seconds`` and the rest is only drained and told."""
+    """The breaker: over this many nodes fenced in ``fenced_window_seconds``, the rest is only drained and told."""
     fenced_window_seconds: int = Field(default=300, ge=1)
     crashed_job_window_seconds: float = Field(default=30.0, ge=0)
     """A job that ended non-zero on the node from this long before the fault on is taken for its victim."""

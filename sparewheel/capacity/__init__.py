@@ -1,1 +1,1 @@
-"""The only place that replaces a node: claims, backends, and the reconcile that `pulumi up` and the controller both call."""
+"""The only place that replaces a node: claims, backends, and the reconcile that Pulumi and the controller call."""

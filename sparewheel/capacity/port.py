@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class CapacityError(Exception):
-    """A machine could not be brought to the wanted state; the message names the machine, the cause and the next step."""
+    """A machine is not in the wanted state; the message names the machine, the cause and the next step."""
 
 
 class Proof(StrEnum):

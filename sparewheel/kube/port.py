@@ -98,7 +98,7 @@ class Kube(Protocol):
     def watch(
         self, resource: Resource, resource_version: str, namespace: str | None = None
     ) -> AsyncIterator[WatchEvent]:
-        """Events from ``resource_version`` on, bookmarks included; ends when the server ends it; GoneError to relist."""
+        """Events from ``resource_version`` on, bookmarks too; ends when the server ends it; GoneError to relist."""
         ...
 
     async def create(self, resource: Resource, body: Json, namespace: str | None = None) -> Json: ...
