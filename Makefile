@@ -45,10 +45,10 @@ lab-up: ## Start the data centre on this machine, or go on with the one that is 
 	@$(call with,lab) python -m lab up
 
 lab-down: ## Stop the data centre and wipe its state, so that no process, mount, namespace or bridge is left.
-	@$(call with,lab) python -m lab down
+	@$(call with,python) python -m lab down
 
 lab-status: ## Say what runs in the data centre and what doesn't.
-	@$(call with,lab) python -m lab status
+	@$(call with,python) python -m lab status
 
 lab-reset: ## Bring every host of the data centre back to health and undo what was injected.
 	@$(call with,lab) python -m lab reset

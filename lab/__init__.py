@@ -1,0 +1,1 @@
+"""A small data centre on one Linux machine."""

@@ -1,0 +1,24 @@
+"""The environment in which the project's programs run: the virtual environment and the tools first on the PATH."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lab.toolchain.paths import REPOSITORY, bin_folder, cache_folder
+
+
+def variables(venv: Path) -> dict[str, str]:
+    """What differs from the caller's environment."""
+    first = [str(venv / "bin"), str(bin_folder()), str(REPOSITORY / "bin")]
+    rest = [place for place in os.environ.get("PATH", "").split(os.pathsep) if place and place not in first]
+    # A user's shell on Debian has no sbin on its PATH.
+    rest += [place for place in ("/usr/local/sbin", "/usr/sbin", "/sbin") if place not in rest]
+    return {
+        "PATH": os.pathsep.join([*first, *rest]),
+        "PYTHONPATH": str(REPOSITORY),
+        "VIRTUAL_ENV": str(venv),
+        "SPAREWHEEL_CACHE": str(cache_folder()),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+    }

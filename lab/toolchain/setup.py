@@ -1,0 +1,70 @@
+"""Set up a profile: packages, virtual environment, programs. Everything that is there already costs nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from lab.toolchain import build, debian, machine, onpath, plugins, progress, venv
+from lab.toolchain.lock import cache_lock
+from lab.toolchain.paths import scratch_folder
+from lab.toolchain.tools import PROFILES, Tool
+
+
+def ensure(profile: str) -> Path:
+    """Provide everything that `profile` needs and return the virtual environment's folder.
+
+    Raises ToolchainError, with nothing half done, where the machine can't.
+    """
+    tools = PROFILES[profile]
+    if profile == "lab":
+        machine.require_root()
+        machine.require_debian()
+    with cache_lock():
+        shutil.rmtree(scratch_folder(), ignore_errors=True)
+        if profile == "lab":
+            debian.ensure()
+        folder = venv.ensure()
+        chosen = _choose(tools)
+        _announce([tool for tool in tools if tool.name not in chosen and not build.built(tool).exists()])
+        for tool in tools:
+            build.link(tool.name, chosen.get(tool.name) or _timed_build(tool))
+        if profile in ("pulumi", "lab"):
+            if "pulumi-language-python" in chosen:
+                plugins.ensure_machines_scripts(chosen["pulumi"])
+            else:
+                plugins.ensure_scripts()
+            plugins.ensure_command_plugin(folder)
+    return folder
+
+
+def _choose(tools: tuple[Tool, ...]) -> dict[str, Path]:
+    """The machine's own programs that will do, by tool name."""
+    chosen: dict[str, Path] = {}
+    for tool in tools:
+        own = onpath.accepted(tool, chosen)
+        if own is not None:
+            chosen[tool.name] = own
+    return chosen
+
+
+def _announce(tools: list[Tool]) -> None:
+    if tools:
+        machine.find_go()
+        total = progress.duration(sum(build.expected_seconds(tool) for tool in tools))
+        cores = len(os.sched_getaffinity(0))
+        progress.note(
+            f"{len(tools)} programs are to be built from their pinned Go modules, once: "
+            f"about {total} in all on two cores (this machine has {cores})."
+        )
+
+
+def _timed_build(tool: Tool) -> Path:
+    if build.built(tool).exists():
+        return build.built(tool)
+    started = time.monotonic()
+    path = build.build(tool)
+    build.remember_duration(tool.name, time.monotonic() - started)
+    return path
