@@ -1,0 +1,128 @@
+"""The model of one stack: everything ``stacks/Pulumi.<env>.yaml`` may say, and one message that says all that is wrong.
+
+The rule and the sentence that the user sees stand together, in the validators of the areas' models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from stacks.base import CREDENTIALS_SECRET, Area
+from stacks.explain import explain
+from stacks.platform import Cluster, ExistingCluster, Images, Operator, Storage
+from stacks.pools import Pool
+from stacks.remediation import RemediationConfig
+from stacks.slurm import ExternalDatabase, Group, InClusterDatabase, Login, Slurm, User
+
+
+class ConfigError(Exception):
+    """The stack's config is wrong; the message lists every setting that is, with what would be right."""
+
+
+class StackConfig(Area):
+    """A whole stack. Each field is one key of the stack's file, ``sparewheel:FIELD``."""
+
+    cluster: Cluster = Field(description="where the Kubernetes cluster comes from: kind existing or command")
+    operator: Operator = Field(description="where Slinky's operator comes from: kind manifests or charts")
+    images: Images = Field(description="container images")
+    slurm: Slurm = Field(description="Slurm's settings")
+    storage: Storage = Field(description="disks")
+    users: list[User] = Field(default_factory=list[User], description="people who log in")
+    groups: list[Group] = Field(default_factory=list[Group], description="groups that users are in")
+    login: Login = Login()
+    pools: list[Pool] = Field(default_factory=list[Pool], description="GPU pools")
+    remediation: RemediationConfig = RemediationConfig()
+
+    @model_validator(mode="after")
+    def _people(self) -> Self:
+        names = [user.name for user in self.users] + [group.name for group in self.groups]
+        ids = [user.uid for user in self.users] + [group.gid for group in self.groups]
+        for name in names:
+            if names.count(name) > 1:
+                msg = f"users and groups: the name {name} is used twice; each user and group has its own"
+                raise ValueError(msg)
+        for number in ids:
+            if ids.count(number) > 1:
+                msg = f"users and groups: the id {number} is used twice; files would belong to both"
+                raise ValueError(msg)
+        known = {group.name for group in self.groups}
+        for user in self.users:
+            for group in user.groups:
+                if group not in known:
+                    msg = f"users: {user.name} is in group {group}, which isn't under groups; add it there"
+                    raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _pool_names(self) -> Self:
+        names = [pool.name for pool in self.pools]
+        for name in names:
+            if names.count(name) > 1:
+                msg = f"pools: {name} is there twice; each pool has its own name"
+                raise ValueError(msg)
+        if sum(pool.partition.default for pool in self.pools) > 1:
+            msg = "pools: more than one has partition.default true; leave it at one"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _database_disk(self) -> Self:
+        if isinstance(self.slurm.accounting, InClusterDatabase) and self.storage.database is None:
+            msg = "storage.database: is missing; slurm.accounting in_cluster needs a disk for its database"
+            raise ValueError(msg)
+        return self
+
+    def secret_names(self) -> Iterator[tuple[str, str]]:
+        """(path of the setting, name of the stack's secret) for each secret that a setting names."""
+        if isinstance(self.cluster, ExistingCluster) and self.cluster.kubeconfig_secret:
+            yield "cluster.kubeconfig_secret", self.cluster.kubeconfig_secret
+        if isinstance(self.slurm.accounting, ExternalDatabase):
+            yield "slurm.accounting.password_secret", self.slurm.accounting.password_secret
+        yield from self.credential_names()
+
+    def credential_names(self) -> Iterator[tuple[str, str]]:
+        """As ``secret_names``, but only those that our controller needs in the cluster."""
+        for index, pool in enumerate(self.pools):
+            body = pool.backend.model_dump()
+            for path, ref in _key_refs(body, f"pools.{index}.backend"):
+                if ref["name"] == CREDENTIALS_SECRET:
+                    yield path, ref["key"]
+        for index, route in enumerate(self.remediation.routes):
+            yield f"remediation.routes.{index}.url_secret", route.url_secret
+
+
+def _key_refs(body: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for key, value in body.items():
+        if key == "key_ref":
+            yield f"{path}.key_ref", value
+        elif isinstance(value, dict):
+            yield from _key_refs(value, f"{path}.{key}")  # pyright: ignore[reportUnknownArgumentType]
+
+
+def area_names() -> list[str]:
+    """The keys that hold an area; every other key of the stack's file must be a secret that a setting names."""
+    return list(StackConfig.model_fields)
+
+
+def parse(raw: Mapping[str, object], has_secret: Callable[[str], bool] = lambda _: True) -> StackConfig:
+    """Read a whole stack. ConfigError lists every wrong setting at once, each with its path and what would be right."""
+    try:
+        config = StackConfig.model_validate({key: value for key, value in raw.items() if value is not None})
+    except ValidationError as error:
+        raise ConfigError(_message(explain(error, StackConfig))) from None
+    missing = [
+        f"{path}: the stack has no secret {name}; set it with 'pulumi config set --secret {name}'"
+        for path, name in config.secret_names()
+        if not has_secret(name)
+    ]
+    if missing:
+        raise ConfigError(_message(missing))
+    return config
+
+
+def _message(lines: list[str]) -> str:
+    count = "one setting is" if len(lines) == 1 else f"{len(lines)} settings are"
+    return "\n".join([f"{count} wrong in the stack's config:", *(f"  {line}" for line in lines)])

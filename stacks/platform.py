@@ -1,0 +1,96 @@
+"""Where the platform runs: the cluster, the Slurm operator in it, container images, disks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from stacks.base import AbsolutePath, Area, DnsName, Quantity, SecretName
+
+
+class ExistingCluster(Area):
+    """A cluster that is there. Its kubeconfig is a secret of the stack, or a file on this machine."""
+
+    kind: Literal["existing"]
+    kubeconfig_secret: SecretName | None = Field(default=None, description="secret of the stack with the kubeconfig")
+    kubeconfig_path: AbsolutePath | None = Field(default=None, description="file on this machine with the kubeconfig")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.kubeconfig_secret is None) == (self.kubeconfig_path is None):
+            msg = "give either kubeconfig_secret or kubeconfig_path, and only one of them"
+            raise ValueError(msg)
+        return self
+
+
+class CommandCluster(Area):
+    """A cluster that a command knows, or makes: it prints a kubeconfig."""
+
+    kind: Literal["command"]
+    command: str = Field(min_length=1, description="shell command that prints a kubeconfig on stdout")
+    destroy_command: str | None = Field(default=None, description="shell command run last at destroy")
+    rerun: str = Field(default="", description="any text; changing it runs the command again")
+
+
+Cluster = Annotated[ExistingCluster | CommandCluster, Field(discriminator="kind")]
+
+
+class ManifestsOperator(Area):
+    """Slinky's operator and CRDs from a folder of YAML files."""
+
+    kind: Literal["manifests"]
+    path: str = Field(min_length=1, description="folder with YAML files, from the project's root on")
+
+
+class ChartsOperator(Area):
+    """Slinky's operator and CRDs from its own Helm charts."""
+
+    kind: Literal["charts"]
+    version: str = Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+", description="version of both charts, such as 1.2.1")
+    repository: str = Field(default="oci://ghcr.io/slinkyproject/charts", description="where the charts are")
+    values: dict[str, Any] = Field(default_factory=dict[str, Any], description="values of chart slurm-operator")
+
+
+Operator = Annotated[ManifestsOperator | ChartsOperator, Field(discriminator="kind")]
+
+
+class Images(Area):
+    """One image per daemon; all Slurm images are of one Slurm version."""
+
+    slurmctld: str = Field(min_length=1, description="image of slurmctld")
+    slurmd: str = Field(min_length=1, description="image of the workers, with what users' jobs need")
+    slurmdbd: str = Field(min_length=1, description="image of slurmdbd")
+    slurmrestd: str = Field(min_length=1, description="image of slurmrestd")
+    login: str = Field(min_length=1, description="image of the login nodes")
+    base: str = Field(min_length=1, description="small image with a shell, for log and set-up containers")
+    mariadb: str = Field(default="mariadb:11", min_length=1, description="image of the accounting database")
+    sparewheel: str = Field(min_length=1, description="image with our controller and agent")
+    pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
+
+
+class HostPath(Area):
+    """A folder that every host sees under the same path: a mount of a file server, or the one disk of one machine."""
+
+    kind: Literal["host_path"]
+    path: AbsolutePath = Field(description="absolute path of the folder; it must be there")
+    size: Quantity = "10Gi"
+
+
+class StorageClass(Area):
+    """Volumes made by a StorageClass of the cluster."""
+
+    kind: Literal["storage_class"]
+    storage_class: DnsName = Field(description="name of a StorageClass")
+    size: Quantity = Field(description="size of the volume, such as 100Gi")
+
+
+Disk = Annotated[HostPath | StorageClass, Field(discriminator="kind")]
+
+
+class Storage(Area):
+    """``home`` is written by many hosts at once; ``state`` holds slurmctld's state, ``database`` the accounting."""
+
+    home: Disk = Field(description="disk of /home; with storage_class, one that many hosts can write (ReadWriteMany)")
+    state: Disk = Field(description="disk of slurmctld's state")
+    database: Disk | None = Field(default=None, description="disk of the accounting database, when it runs in_cluster")

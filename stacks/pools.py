@@ -1,0 +1,84 @@
+"""GPU pools. What a backend looks like is written once, in ``sparewheel.api.gpu_pool``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from sparewheel.api.gpu_pool import Driver, MachinesBackend, WarmBackend
+from sparewheel.api.names import LABEL_VETO
+from stacks.base import Area, DnsName, Quantity, with_credential_refs
+
+PoolName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
+"""Also the Slurm partition and the first part of its nodes' names, so it starts with a letter and leaves room."""
+
+
+class Partition(Area):
+    """The Slurm partition of a pool; it has the pool's name."""
+
+    default: bool = False
+    max_time: str = Field(default="UNLIMITED", pattern=r"^(UNLIMITED|[0-9]+(-[0-9]+)?(:[0-9]{2}){0,2})$")
+
+    def config(self) -> str:
+        """The tail of the partition's line in slurm.conf."""
+        return f"Default={'YES' if self.default else 'NO'} MaxTime={self.max_time} State=UP"
+
+
+class Pool(Area):
+    """Machines that users get together, with spares."""
+
+    name: PoolName = Field(description="name of the pool and of its Slurm partition")
+    size: int = Field(ge=0, le=1000, description="GPU nodes that take work")
+    spares: int = Field(default=0, ge=0, description="machines that wait to take a bad one's place")
+    gpus_per_node: int = Field(default=8, ge=1, le=64)
+    backend: MachinesBackend | WarmBackend = Field(
+        discriminator="kind", description="where machines come from: kind machines or warm"
+    )
+    cpus: Quantity | None = Field(default=None, description="CPUs of a worker; without it a worker has no CPU limit")
+    memory: Quantity | None = Field(default=None, description="memory of a worker, such as 1500Gi")
+    partition: Partition = Partition()
+    driver: Driver = Driver.ANY
+    warm_spares: bool = Field(default=False, description="spares are joined ahead of need")
+    replace: list[DnsName] = Field(default_factory=list[str], description="hosts that you want replaced")
+    max_concurrent_replacements: int = Field(default=1, ge=1)
+    node_lost_seconds: float = Field(default=40.0, gt=0)
+    drain_deadline_seconds: int = Field(default=300, ge=0)
+    deadline_seconds: int = Field(default=1800, ge=10, description="how long an up waits for this pool's hosts")
+    dry_run: bool = False
+    node_selector: dict[str, str] = Field(default_factory=dict[str, str], description="more labels a worker asks for")
+    worker_labels: dict[str, str] = Field(default_factory=dict[str, str], description="labels on the worker pods")
+
+    @field_validator("backend", mode="before")
+    @classmethod
+    def _credentials(cls, raw: Any) -> Any:
+        return with_credential_refs(with_credential_refs(raw, "key_ref"), "power", "key_ref")
+
+    @field_validator("worker_labels")
+    @classmethod
+    def _no_veto(cls, labels: dict[str, str]) -> dict[str, str]:
+        if LABEL_VETO in labels:
+            msg = f"{LABEL_VETO} on a pool's own workers would veto every replacement; put it on other pods only"
+            raise ValueError(msg)
+        return labels
+
+    @model_validator(mode="after")
+    def _enough_machines(self) -> Self:
+        if not isinstance(self.backend, MachinesBackend):
+            return self
+        names = [machine.name for machine in self.backend.machines]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            msg = f"machine {twice[0]} is listed twice; each machine is listed once"
+            raise ValueError(msg)
+        if self.size + self.spares > len(names):
+            msg = (
+                f"size {self.size} and {self.spares} spare(s) need {self.size + self.spares} machines, "
+                f"but backend.machines lists {len(names)}; add machines or ask for fewer"
+            )
+            raise ValueError(msg)
+        unknown = sorted(set(self.replace) - set(names))
+        if unknown:
+            msg = f"replace names {unknown[0]}, which isn't one of backend.machines; take it off the list"
+            raise ValueError(msg)
+        return self

@@ -1,0 +1,53 @@
+"""Healing: what is watched on the hosts, what is done about a fault, who is told."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from sparewheel.api.faults import Action
+from sparewheel.api.remediation_policy import RouteFormat
+from stacks.base import AbsolutePath, Area, DnsName, SecretName
+
+
+class RouteConfig(Area):
+    """Where a message goes. The address is a secret of the stack: Slack's is a credential in itself."""
+
+    name: DnsName = Field(description="name of the route")
+    format: RouteFormat = RouteFormat.WEBHOOK
+    url_secret: SecretName = Field(description="secret of the stack with the address")
+
+
+class Agent(Area):
+    """What the agent watches on each GPU host."""
+
+    kernel_log: AbsolutePath = Field(default="/dev/kmsg", description="kernel log, as the host sees it")
+    heartbeat_interval_seconds: float = Field(default=5.0, ge=1, le=60)
+    hcas: int = Field(default=0, ge=0, description="InfiniBand or RoCE adapters that a healthy host has")
+
+
+class RemediationConfig(Area):
+    """Off-switches first: ``dry_run`` writes records and does nothing."""
+
+    dry_run: bool = False
+    replicas: int = Field(default=2, ge=1, le=5, description="controllers; one leads, the others stand by")
+    fault_overrides: dict[str, Action] = Field(
+        default_factory=dict[str, Action], description="by fault code, such as 'XID 63: replace'"
+    )
+    routes: list[RouteConfig] = Field(default_factory=list[RouteConfig])
+    max_fenced_nodes: int = Field(default=10, ge=1)
+    fenced_window_seconds: int = Field(default=300, ge=1)
+    crashed_job_window_seconds: float = Field(default=30.0, ge=0)
+    agent: Agent = Agent()
+    keep_records: bool = Field(
+        default=True, description="keep our CRDs, and so every record, when the stack is destroyed"
+    )
+
+    @field_validator("routes")
+    @classmethod
+    def _names_once(cls, routes: list[RouteConfig]) -> list[RouteConfig]:
+        names = [route.name for route in routes]
+        for name in names:
+            if names.count(name) > 1:
+                msg = f"two routes are named {name}; give each its own name"
+                raise ValueError(msg)
+        return routes

@@ -1,0 +1,131 @@
+"""Slurm and the people who use it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, field_validator
+
+from sparewheel.api.gpu_pool import MAX_GRACE_SECONDS
+from stacks.base import AbsolutePath, Area, SecretName
+
+OURS: Final = {
+    "KillWait": "set slurm.grace_seconds instead",
+    "ReturnToService": "it is 1 here: with 2 a struck node takes the same job again half a second later",
+    "SlurmctldParameters": "set slurm.slurmctld_parameters instead; ours are needed to requeue ahead of the queue",
+    "SchedulerParameters": "set slurm.scheduler_parameters instead; ours make a requeue quick and safe",
+    "JobSubmitPlugins": "the platform's filter makes batch jobs restart ahead of the queue",
+    "GresTypes": "the platform sets it to gpu",
+    "MinJobAge": "set slurm.min_job_age_seconds instead; healing has to find jobs that ended a while ago",
+    "AccountingStorageTRES": "the platform sets it to gres/gpu",
+    "MaxNodeCount": "the operator sets it",
+}
+"""Lines of slurm.conf that belong to the platform, with what to do instead."""
+
+UserName = Annotated[str, Field(pattern=r"^[a-z_][-a-z0-9_]{0,31}$")]
+ConfLine = Annotated[str, Field(pattern=r"^[A-Za-z]+=[^\n]*$")]
+
+
+class InClusterDatabase(Area):
+    """A MariaDB that the stack runs."""
+
+    kind: Literal["in_cluster"]
+
+
+class ExternalDatabase(Area):
+    """A MariaDB or MySQL of your own."""
+
+    kind: Literal["external"]
+    host: str = Field(min_length=1, description="name or address of the database server")
+    port: int = Field(default=3306, ge=1, le=65535)
+    name: str = Field(default="slurm_acct_db", min_length=1)
+    username: str = Field(default="slurm", min_length=1)
+    password_secret: SecretName = Field(description="secret of the stack with the database password")
+
+
+Database = Annotated[InClusterDatabase | ExternalDatabase, Field(discriminator="kind")]
+
+
+class Slurm(Area):
+    """One Slurm cluster."""
+
+    cluster_name: str = Field(
+        default="slurm", pattern=r"^[a-z][a-z0-9_-]*$", max_length=40, description="Slurm's name of the cluster"
+    )
+    version: str = Field(pattern=r"^[0-9]{2}\.(05|11)$", description="Slurm release of the images, such as 26.05")
+    grace_seconds: int = Field(
+        default=MAX_GRACE_SECONDS,
+        ge=0,
+        le=MAX_GRACE_SECONDS,
+        description="time a job has to checkpoint; 120 s is the most that the platform promises",
+    )
+    requeue_delay_seconds: int = Field(default=1, ge=1, le=300)
+    sched_interval_seconds: int = Field(default=2, ge=1, le=60)
+    min_job_age_seconds: int = Field(default=3600, ge=600, description="how long slurmctld remembers ended jobs")
+    slurmctld_parameters: list[str] = Field(default_factory=list[str], description="added to ours")
+    scheduler_parameters: list[str] = Field(default_factory=list[str], description="added to ours")
+    extra_conf: list[ConfLine] = Field(default_factory=list[str], description="lines of slurm.conf, Key=Value")
+    cgroup_conf: list[ConfLine] = Field(default_factory=list[str], description="lines of cgroup.conf, Key=Value")
+    gpu_files: AbsolutePath | None = Field(
+        default=None,
+        description="device files, such as /dev/nvidia[0-7], where NVML can't be asked; without it GPUs are detected",
+    )
+    accounting: Database = Field(description="where the accounting database is: kind in_cluster or external")
+
+    @field_validator("version")
+    @classmethod
+    def _new_enough(cls, value: str) -> str:
+        if value < "25.11":
+            msg = f"the operator needs Slurm 25.11 or newer, not {value}"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("extra_conf")
+    @classmethod
+    def _not_ours(cls, lines: list[str]) -> list[str]:
+        wanted = {key.lower(): (key, instead) for key, instead in OURS.items()}
+        for line in lines:
+            found = wanted.get(line.partition("=")[0].strip().lower())
+            if found:
+                msg = f"{found[0]} is the platform's own setting: {found[1]}"
+                raise ValueError(msg)
+        return lines
+
+
+class Group(Area):
+    name: UserName = Field(description="name of the group")
+    gid: int = Field(ge=1000, le=2**31 - 2, description="group id, the same on every node")
+
+
+class User(Area):
+    """A person who logs in and submits jobs."""
+
+    name: UserName = Field(description="name of the user, also of the home folder")
+    uid: int = Field(ge=1000, le=2**31 - 2, description="user id, the same on every node; also the id of the own group")
+    ssh_keys: list[str] = Field(min_length=1, description="public SSH keys that may log in")
+    groups: list[UserName] = Field(default_factory=list[str], description="names from groups")
+    shell: AbsolutePath = "/bin/bash"
+
+    @field_validator("ssh_keys")
+    @classmethod
+    def _public_keys(cls, keys: list[str]) -> list[str]:
+        for key in keys:
+            if "PRIVATE KEY" in key:
+                msg = "that is a private key; give the public one, the line in the .pub file"
+                raise ValueError(msg)
+            if not re.fullmatch(r"(ssh|ecdsa|sk)-[-a-z0-9@.]+ [A-Za-z0-9+/]+={0,3}( [^\n]*)?", key.strip()):
+                msg = f"{key[:24]!r}... isn't a public SSH key such as 'ssh-ed25519 AAAA... name'"
+                raise ValueError(msg)
+        return keys
+
+
+class LoginService(Area):
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "LoadBalancer"
+    node_port: int | None = Field(default=None, ge=30000, le=32767, description="port on every host, with NodePort")
+    address: str | None = Field(default=None, description="name or address that users type, for the stack's outputs")
+
+
+class Login(Area):
+    replicas: int = Field(default=1, ge=1, le=20)
+    service: LoginService = LoginService()
