@@ -2,37 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from pydantic import Field
 
 from sparewheel.api.base import ApiModel, Time
+from sparewheel.api.enums import Action, FaultSource, Severity
 
-
-class Action(StrEnum):
-    """What a fault asks for, mildest first."""
-
-    IGNORE = "ignore"
-    RECORD = "record"
-    RESTART_JOB = "restart_job"
-    RESET_GPU = "reset_gpu"
-    REBOOT = "reboot"
-    REPLACE = "replace"
-
-
-class Severity(StrEnum):
-    INFO = "info"
-    WARNING = "warning"
-    CRITICAL = "critical"
-
-
-class FaultSource(StrEnum):
-    KERNEL_LOG = "kernel_log"
-    NVML = "nvml"
-    DEVICE_COUNT = "device_count"
-    HEARTBEAT = "heartbeat"
-    NODE_CONDITION = "node_condition"
-    MANUAL = "manual"
+__all__ = ["Action", "Fault", "FaultSource", "Severity"]
 
 
 class Fault(ApiModel):

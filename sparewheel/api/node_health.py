@@ -39,6 +39,8 @@ class NodeHealthStatus(ApiModel):
     jobs_observed_time: Time | None = None
     """When ``jobs`` was read; absent means the look-up failed and ``jobs`` says nothing."""
     malformed_lines: int = Field(default=0, ge=0)
+    kernel_log_sequence: int | None = None
+    """Sequence number of the last kernel log record read in this boot; a restarted agent goes on from there."""
     message: str = ""
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from pydantic import TypeAdapter
+import msgspec
 
-from sparewheel.api.base import ApiModel
-from sparewheel.api.faults import Action, Severity
+from sparewheel.api.enums import Action, Severity
 
 
-class XidRange(ApiModel):
+@dataclass(frozen=True, slots=True)
+class XidRange:
     """One row: XIDs ``first`` to ``last`` (both included)."""
 
     first: int
@@ -52,10 +51,14 @@ RECOVERY_ACTIONS: Mapping[int, Rule] = {
 """XID 154 prints a code and a text; drivers vary the text, so the code decides."""
 
 
+class _Catalogue(msgspec.Struct, forbid_unknown_fields=True):
+    xids: list[XidRange]
+
+
 @cache
 def _table() -> dict[int, XidRange]:
     text = resources.files("sparewheel.faults").joinpath("catalogue.json").read_text("utf-8")
-    rows = TypeAdapter(list[XidRange]).validate_python(json.loads(text)["xids"])
+    rows = msgspec.json.decode(text, type=_Catalogue).xids
     table: dict[int, XidRange] = {}
     for row in rows:
         for code in range(row.first, row.last + 1):

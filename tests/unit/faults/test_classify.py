@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparewheel.api.faults import Action, Fault
+from sparewheel.api.enums import Action, FaultSource, Severity
 from sparewheel.faults.catalogue import known_xids, xid_rule
-from sparewheel.faults.classify import fault_of, fold
+from sparewheel.faults.classify import OpenFault, fault_of, fold
 from sparewheel.faults.lines import Finding
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -95,8 +95,10 @@ def test_off_the_bus_without_xid_replaces() -> None:
 
 
 @st.composite
-def faults(draw: st.DrawFn) -> Fault:
-    return Fault(
+def faults(draw: st.DrawFn) -> OpenFault:
+    return OpenFault(
+        severity=Severity.INFO,
+        source=FaultSource.KERNEL_LOG,
         code=draw(st.sampled_from(["XID 79", "XID 31", "XID 48"])),
         device=draw(st.sampled_from(["0000:17:00", "0000:18:00"])),
         action=draw(st.sampled_from(list(Action))),
@@ -106,8 +108,8 @@ def faults(draw: st.DrawFn) -> Fault:
 
 
 @given(st.lists(faults(), max_size=30))
-def test_folding_counts_everything_and_keeps_one_row_a_device_and_code(arrived: list[Fault]) -> None:
-    folded: list[Fault] = []
+def test_folding_counts_everything_and_keeps_one_row_a_device_and_code(arrived: list[OpenFault]) -> None:
+    folded: list[OpenFault] = []
     for fault in arrived:
         folded = fold(folded, fault)
     assert sum(fault.count for fault in folded) == len(arrived)
@@ -116,9 +118,12 @@ def test_folding_counts_everything_and_keeps_one_row_a_device_and_code(arrived: 
 
 
 def test_a_flood_of_mild_faults_does_not_push_out_a_bad_one() -> None:
-    bad = Fault(code="XID 79", device="d", action=Action.REPLACE, first_seen=NOW, last_seen=NOW)
+    def fault(code: str, action: Action) -> OpenFault:
+        return OpenFault(code, "d", action, Severity.INFO, FaultSource.KERNEL_LOG, NOW, NOW)
+
+    bad = fault("XID 79", Action.REPLACE)
     folded = [bad]
     for number in range(200):
-        folded = fold(folded, Fault(code=f"XID {1000 + number}", device="d", first_seen=NOW, last_seen=NOW))
+        folded = fold(folded, fault(f"XID {1000 + number}", Action.RECORD))
     assert bad in folded
     assert len(folded) == 64
