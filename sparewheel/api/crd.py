@@ -54,7 +54,7 @@ def crd_manifest(model: type[ApiObject]) -> dict[str, Any]:
     required = [name for name in schema.get("required", []) if name == "spec"]
     top: dict[str, Any] = {
         "type": "object",
-        "description": " ".join((model.__doc__ or model.KIND).split()),
+        "description": " ".join((sys.modules[model.__module__].__doc__ or model.KIND).split()),
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},

@@ -86,7 +86,8 @@ def _object(node: Schema, definitions: dict[str, Schema], place: str, out: Schem
     if isinstance(values, dict):
         out["additionalProperties"] = _convert(cast("Schema", values), definitions, f"{place}{{}}")
         return
-    out["properties"] = {key: _convert(sub, definitions, f"{place}.{key}") for key, sub in properties.items()}
+    if properties:
+        out["properties"] = {key: _convert(sub, definitions, f"{place}.{key}") for key, sub in properties.items()}
     if node.get("required"):
         out["required"] = sorted(cast("list[str]", node["required"]))
 

@@ -1,0 +1,219 @@
+"""The real Kubernetes client: objects as plain JSON over httpx, errors told apart strictly."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+import httpx
+import msgspec
+import stamina
+
+from sparewheel.api.names import FIELD_MANAGER
+from sparewheel.kube.access import Access, AccessError
+from sparewheel.kube.answers import Request, error_from_status, error_from_watch
+from sparewheel.kube.port import POD, GoneError, Json, Listing, Resource, UnavailableError, WatchEvent
+
+PAGE: Final = 500
+WATCH_SECONDS: Final = 280
+"""The server ends a watch after this; a new one goes on from the last resourceVersion."""
+WATCH_SILENCE_SECONDS: Final = 90.0
+"""Bookmarks come about once a minute; a watch silent for longer than this is taken for dead."""
+TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=5.0)
+WRITE_OPTIONS: Final = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+
+
+def path_of(resource: Resource, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+    """The URL path of a collection, an object or a subresource."""
+    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    space = f"/namespaces/{namespace}" if resource.namespaced and namespace else ""
+    parts = [root + space, resource.plural, name, subresource]
+    return "/".join(part for part in parts if part)
+
+
+class KubeClient:
+    """Implements ``sparewheel.kube.port.Kube``. Reads are retried briefly; writes never: their caller decides."""
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        read_attempts: int = 3,
+        timeout: httpx.Timeout = TIMEOUT,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.access = access
+        self._read_attempts = read_attempts
+        self._http = httpx.AsyncClient(
+            base_url=access.server,
+            auth=access.auth,
+            verify=access.tls,
+            timeout=timeout,
+            transport=transport,
+            trust_env=False,  # a proxy from the environment never stands between the controller and its cluster
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        return await self._read(Request("get", resource, name, namespace), path_of(resource, namespace, name), {})
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
+        field_selector: str | None = None,
+    ) -> Listing:
+        params: dict[str, str] = {"limit": str(PAGE)}
+        if label_selector:
+            params["labelSelector"] = ",".join(f"{key}={value}" for key, value in sorted(label_selector.items()))
+        if field_selector:
+            params["fieldSelector"] = field_selector
+        request = Request("list", resource, "", namespace)
+        for fresh_start in (False, True):
+            try:
+                return await self._pages(request, params)
+            except GoneError:  # the continue token grew too old between two pages: begin again, once
+                if fresh_start:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _pages(self, request: Request, params: dict[str, str]) -> Listing:
+        items: list[Json] = []
+        token = ""
+        while True:
+            page = await self._read(
+                request,
+                path_of(request.resource, request.namespace),
+                {**params, "continue": token} if token else params,
+            )
+            items.extend(cast("list[Json]", page.get("items") or []))
+            metadata = cast("Json", page.get("metadata") or {})
+            token = str(metadata.get("continue") or "")
+            if not token:
+                break
+        for item in items:  # a list leaves out what is the same for all
+            item.setdefault("kind", request.resource.kind)
+        return Listing(items, str(metadata.get("resourceVersion", "")))
+
+    async def watch(
+        self, resource: Resource, resource_version: str, namespace: str | None = None
+    ) -> AsyncGenerator[WatchEvent, None]:
+        request = Request("watch", resource, "", namespace)
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        timeout = httpx.Timeout(WATCH_SILENCE_SECONDS, connect=5.0, pool=5.0)
+        try:
+            async with self._http.stream(
+                "GET", path_of(resource, namespace), params=params, timeout=timeout
+            ) as response:
+                if response.status_code != 200:
+                    await response.aread()
+                    raise error_from_status(request, response)
+                async for line in response.aiter_lines():
+                    if not line:
+                        continue
+                    event = cast("Json", msgspec.json.decode(line))
+                    if event["type"] == "ERROR":
+                        raise error_from_watch(request, cast("Json", event["object"]))
+                    yield WatchEvent(event["type"], cast("Json", event["object"]))
+        except (httpx.HTTPError, httpx.StreamError, msgspec.DecodeError, AccessError, OSError) as error:
+            raise UnavailableError(f"{request}: {error or type(error).__name__}") from error
+
+    async def create(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
+        name = str(body.get("metadata", {}).get("name", ""))
+        space = namespace or body.get("metadata", {}).get("namespace")
+        return await self._send(
+            Request("create", resource, name, space), "POST", path_of(resource, space), WRITE_OPTIONS, body
+        )
+
+    async def replace(
+        self, resource: Resource, body: Json, namespace: str | None = None, subresource: str | None = None
+    ) -> Json:
+        name = str(body["metadata"]["name"])
+        space = namespace or body["metadata"].get("namespace")
+        path = path_of(resource, space, name, subresource)
+        return await self._send(
+            Request("replace", resource, name, space, subresource), "PUT", path, WRITE_OPTIONS, body
+        )
+
+    async def merge_patch(
+        self, resource: Resource, name: str, patch: Json, namespace: str | None = None, subresource: str | None = None
+    ) -> Json:
+        path = path_of(resource, namespace, name, subresource)
+        request = Request("patch", resource, name, namespace, subresource)
+        return await self._send(request, "PATCH", path, WRITE_OPTIONS, patch, "application/merge-patch+json")
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        uid: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
+        request = Request("delete", resource, name, namespace)
+        await self._send(request, "DELETE", path_of(resource, namespace, name), {}, body)
+
+    async def evict(self, pod: str, namespace: str, uid: str | None = None) -> None:
+        options: Json = {"preconditions": {"uid": uid}} if uid is not None else {}
+        body: Json = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        request = Request("evict", POD, pod, namespace)
+        await self._send(request, "POST", path_of(POD, namespace, pod, "eviction"), {}, body)
+
+    async def _read(self, request: Request, path: str, params: Mapping[str, str]) -> Json:
+        async for attempt in stamina.retry_context(
+            on=UnavailableError, attempts=self._read_attempts, timeout=20.0, wait_initial=0.1, wait_max=2.0
+        ):
+            with attempt:
+                return await self._send(request, "GET", path, params)
+        raise AssertionError("unreachable")
+
+    async def _send(
+        self,
+        request: Request,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        body: Json | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        content = None if body is None else msgspec.json.encode(body)
+        headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": content_type})
+        try:
+            response = await self._http.request(method, path, params=dict(params), content=content, headers=headers)
+        except (httpx.HTTPError, AccessError, OSError) as error:
+            raise UnavailableError(
+                f"{request}: {self.access.server} did not answer: {error or type(error).__name__}"
+            ) from error
+        if response.is_success:
+            try:
+                return cast("dict[str, Any]", msgspec.json.decode(response.content))
+            except msgspec.DecodeError as error:
+                raise UnavailableError(f"{request}: answer is no JSON: {error}") from error
+        raise error_from_status(request, response)

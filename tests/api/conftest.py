@@ -1,0 +1,33 @@
+"""A real API server for the whole session, and a client on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from sparewheel.api.crd import crd_manifests
+from sparewheel.kube.access import from_file
+from sparewheel.kube.client import KubeClient
+from sparewheel.kube.install import apply_crds
+from tests.api.apiserver import running_api_server
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Path of an admin kubeconfig for a real etcd and kube-apiserver."""
+    with running_api_server(tmp_path_factory.mktemp("apiserver")) as kubeconfig:
+        yield kubeconfig
+
+
+@pytest.fixture
+async def kube(api_server: Path) -> AsyncIterator[KubeClient]:
+    async with KubeClient(from_file(api_server)) as client:
+        yield client
+
+
+@pytest.fixture
+async def crds(kube: KubeClient) -> None:
+    """Our CRDs, established."""
+    await apply_crds(kube, crd_manifests())
