@@ -1,0 +1,1 @@
+"""Stand-ins for parts that cannot be had without a network."""
