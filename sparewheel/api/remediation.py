@@ -44,6 +44,20 @@ class Outcome(StrEnum):
     FAILED = "Failed"
 
 
+class FenceKind(StrEnum):
+    """What was done to the Slurm node when the node was fenced."""
+
+    UNDECIDED = "undecided"
+    DOWN = "down"
+    """Slurm node DOWN: every rank gets SIGTERM and the grace, batch jobs are requeued (Slurm 25.11 or newer)."""
+    REQUEUE = "requeue"
+    """Older Slurm: DRAIN, then each batch job requeued with top priority; survivors may be lost to a rival."""
+    DRAIN = "drain"
+    """The breaker is open: DRAIN only, running jobs are left alone."""
+    NONE = "none"
+    """No Slurm node ran there."""
+
+
 class StageRecord(ApiModel):
     """One stage of the node track: begun before its first side effect, ended when its effect was seen."""
 
@@ -62,6 +76,7 @@ class JobRecord(ApiModel):
     job_name: str = ""
     partition: str = ""
     batch: bool = True
+    expedited: bool = False
     attempt_before: int = 0
     attempt_after: int | None = None
     hosts_before: list[str] = Field(default_factory=list[str])
@@ -78,7 +93,10 @@ class JobRecord(ApiModel):
     """Why the job does not come back by itself; empty when it does. Shown to its user as it stands."""
     crashed_by_itself: bool = False
     """The job ended between the fault and the fence, so Slurm did not requeue it and the controller had to."""
+    requeue_asked_at: Time | None = None
+    """When the controller asked Slurm to requeue the job, or to release the hold of one that Slurm requeued held."""
     message: str = ""
+    """The sentence that the job's comment carries: what ended the attempt, whose fault, and how it goes on."""
 
 
 class Delivery(ApiModel):
@@ -100,7 +118,13 @@ class Owned(ApiModel):
     cordon: bool = False
     fault_taint: bool = False
     slurm_down: list[str] = Field(default_factory=list[str])
-    """Slurm node names that this incident set DOWN and has not yet brought back."""
+    """Slurm node names that this incident set DOWN (or DRAIN) and has not yet brought back."""
+    slurm_struck_at: Time | None = None
+    """When the Slurm node was struck; the grace counts from here."""
+    slurmd_started_before: Time | None = None
+    """slurmd's start time as Slurm knew it before the strike: another value is another instance."""
+    foreign_reason: str = ""
+    """Somebody else's reason on the Slurm node before the strike; such a node is left for them to bring back."""
 
 
 class ReplacementRecord(ApiModel):
@@ -109,9 +133,18 @@ class ReplacementRecord(ApiModel):
     spare_node: str | None = None
     claimed_at: Time | None = None
     proven_off_at: Time | None = None
+    join_asked_at: Time | None = None
     joined_at: Time | None = None
     checked_at: Time | None = None
+    admitted_at: Time | None = None
+    worker_deleted_at: Time | None = None
+    """When the bad node's worker pod was told to go; from then on the incident can no longer be called off."""
+    slurm_restored_at: Time | None = None
     quarantined_at: Time | None = None
+    refused_hosts: list[str] = Field(default_factory=list[str])
+    """Spares that failed their checks in this incident and are not tried again."""
+    message: str = ""
+    """What the search for a spare waits for; empty while it moves."""
 
 
 class RemediationSpec(ApiModel):
@@ -141,6 +174,7 @@ class RemediationStatus(ApiModel):
     next_look_at: Time | None = None
     stages: list[StageRecord] = Field(default_factory=list[StageRecord])
     jobs: list[JobRecord] = Field(default_factory=list[JobRecord])
+    fence: FenceKind = FenceKind.UNDECIDED
     jobs_listed_at: Time | None = None
     """When the jobs on the node were read from Slurm; before that ``jobs`` says nothing."""
     replacement: ReplacementRecord = Field(default_factory=ReplacementRecord)
