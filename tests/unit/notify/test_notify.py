@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(self.server.status)
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)
         """Keep the test's output clean."""
 
 
