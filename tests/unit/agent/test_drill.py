@@ -1,0 +1,44 @@
+"""A drill: the record is read by the agent as a drill, and the right processes are bitten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparewheel.agent import drill
+from sparewheel.faults.kmsg import parse_record
+from sparewheel.faults.lines import DRILL_PREFIX, LineReader
+
+
+def process(proc: Path, pid: int, **environment: str) -> None:
+    (proc / str(pid)).mkdir(parents=True)
+    text = "\0".join(f"{key}={value}" for key, value in environment.items())
+    (proc / str(pid) / "environ").write_text(text)
+
+
+def test_records_are_numbered_after_the_last_one(tmp_path: Path) -> None:
+    log = tmp_path / "kmsg"
+    log.write_text("6,41,1,-;boot\ngarbage\n")
+    drill.write_record(log, drill.text_of(79, "0000:13:00"), 5)
+    drill.write_record(log, drill.text_of(31, "0000:13:00"), 6)
+    records = [parse_record(line) for line in log.read_text().splitlines()[2:]]
+    assert [record.sequence for record in records] == [42, 43]
+    assert not any(record.from_kernel for record in records)
+    finding = LineReader().read(records[0].text.removeprefix(DRILL_PREFIX))
+    assert finding is not None
+    assert (finding.xid, finding.pci) == (79, "0000:13:00")
+
+
+def test_the_rank_of_the_gpu_is_the_victim(tmp_path: Path) -> None:
+    process(tmp_path, 10, SLURM_JOB_ID="1", SLURM_PROCID="0")
+    process(tmp_path, 11, SLURM_JOB_ID="1", SLURM_STEP_ID="0")
+    for rank in range(2):
+        process(tmp_path, 20 + rank, SLURM_STEP_ID="0", LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2")
+    process(tmp_path, 30, HOME="/root")
+    assert drill.victims(tmp_path, 3) == [21]
+
+
+def test_without_ranks_every_task_is(tmp_path: Path) -> None:
+    process(tmp_path, 10, SLURM_JOB_ID="1", SLURM_PROCID="0")
+    process(tmp_path, 11, SLURM_JOB_ID="1", SLURM_STEP_ID="0")
+    process(tmp_path, 12, SLURM_JOB_ID="1", SLURM_STEP_ID="0")
+    assert sorted(drill.victims(tmp_path, 3)) == [11, 12]
