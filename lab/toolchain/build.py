@@ -17,7 +17,7 @@ from pathlib import Path
 from lab.toolchain import progress
 from lab.toolchain.errors import ToolchainError
 from lab.toolchain.machine import find_go
-from lab.toolchain.paths import GO_MODULES, bin_folder, cache_folder, scratch_folder, store_folder
+from lab.toolchain.paths import REPOSITORY, bin_folder, cache_folder, scratch_folder, store_folder
 from lab.toolchain.process import run
 from lab.toolchain.tools import Tool
 
@@ -75,7 +75,7 @@ def module_folder(tool: Tool, module: str) -> Path:
     """Where Go keeps the pinned `module` that `tool`'s go.mod names; it is fetched where it isn't there yet."""
     go = find_go()
     env = _environment(scratch_folder())
-    source = GO_MODULES / tool.module
+    source = REPOSITORY / tool.module
     doing = f"fetching the Go module {module}"
     run([go, "mod", "download", module], doing, folder=source, env=env)
     said = run([go, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module], doing, folder=source, env=env)
@@ -113,7 +113,7 @@ def _environment(scratch: Path) -> dict[str, str]:
 
 def _sources(tool: Tool) -> list[Path]:
     """go.mod, go.sum and a main of ours; never what a build copied beside them."""
-    folder = GO_MODULES / tool.module
+    folder = REPOSITORY / tool.module
     return sorted(path for path in folder.iterdir() if path.name in ("go.mod", "go.sum") or path.suffix == ".go")
 
 

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-GO_MODULES = Path(__file__).resolve().parent / "go"
 REQUIREMENTS = REPOSITORY / "requirements"
 
 

@@ -12,6 +12,7 @@ Version = tuple[int, int, int]
 KUBERNETES_VERSION = "1.36.3"
 PULUMI_VERSION = "3.274.1"
 KUBERNETES_PROVIDER_VERSION = "4.25.0"
+_MODULES = "lab/toolchain/go"
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Tool:
     """One program.
 
     name: its file name under `bin/`, with `cni/` before it for a CNI plugin.
-    module: the folder under `lab/toolchain/go/` whose go.mod and go.sum pin it.
+    module: the folder of the checkout whose go.mod and go.sum pin it, with our own sources where there are any.
     package: the Go package to build, `.` for a main of ours in that folder.
     version: what is built, as shown to a reader.
     expected_seconds: build time.
@@ -58,7 +59,7 @@ def _kubernetes(name: str, expected_seconds: float, arguments: tuple[str, ...] =
     major, minor, _ = KUBERNETES_VERSION.split(".")
     return Tool(
         name=name,
-        module="kubernetes",
+        module=f"{_MODULES}/kubernetes",
         package=f"k8s.io/kubernetes/cmd/{name}",
         version=KUBERNETES_VERSION,
         expected_seconds=expected_seconds,
@@ -74,7 +75,7 @@ def _kubernetes(name: str, expected_seconds: float, arguments: tuple[str, ...] =
 def _containerd(name: str, expected_seconds: float, accepted: Accepted | None, beside: str | None = None) -> Tool:
     return Tool(
         name=name,
-        module="containerd",
+        module=f"{_MODULES}/containerd",
         package=f"github.com/containerd/containerd/v2/cmd/{name}",
         version="2.3.7",
         expected_seconds=expected_seconds,
@@ -86,7 +87,7 @@ def _containerd(name: str, expected_seconds: float, accepted: Accepted | None, b
 def _cni(kind: str, name: str, expected_seconds: float) -> Tool:
     return Tool(
         name=f"cni/{name}",
-        module="cni",
+        module=f"{_MODULES}/cni",
         package=f"github.com/containernetworking/plugins/plugins/{kind}/{name}",
         version="1.9.1",
         expected_seconds=expected_seconds,
@@ -95,7 +96,7 @@ def _cni(kind: str, name: str, expected_seconds: float) -> Tool:
 
 _ETCD = Tool(
     name="etcd",
-    module="etcd",
+    module=f"{_MODULES}/etcd",
     package="go.etcd.io/etcd/server/v3",
     version="3.7.3",
     expected_seconds=80,
@@ -105,7 +106,7 @@ _ETCD = Tool(
 _PULUMI = (
     Tool(
         name="pulumi",
-        module="pulumi",
+        module=f"{_MODULES}/pulumi",
         package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
         version=PULUMI_VERSION,
         expected_seconds=240,
@@ -114,7 +115,7 @@ _PULUMI = (
     ),
     Tool(
         name="pulumi-language-python",
-        module="pulumi-python",
+        module=f"{_MODULES}/pulumi-python",
         package="github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python",
         version="3.68.0",
         expected_seconds=15,
@@ -122,7 +123,7 @@ _PULUMI = (
     ),
     Tool(
         name="pulumi-resource-kubernetes",
-        module="pulumi-kubernetes",
+        module=f"{_MODULES}/pulumi-kubernetes",
         package=".",
         version=KUBERNETES_PROVIDER_VERSION,
         expected_seconds=480,
@@ -152,11 +153,18 @@ _CLUSTER = (
     _cni("meta", "portmap", 5),
     Tool(
         name="coredns",
-        module="coredns",
+        module=f"{_MODULES}/coredns",
         package="github.com/coredns/coredns",
         version="1.14.7",
         expected_seconds=120,
         accepted=Accepted(("-version",), (1, 11, 0), (2, 0, 0)),
+    ),
+    Tool(
+        name="gpu-device-plugin",
+        module="lab/standins/gpu_device_plugin",
+        package=".",
+        version="of this checkout",
+        expected_seconds=15,
     ),
 )
 
