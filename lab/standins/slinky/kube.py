@@ -207,7 +207,8 @@ class Kube:
         token = ""
         while True:
             page = await self._send("GET", RESOURCES[kind].at(), params={"limit": "500", "continue": token})
-            for item in page.get("items") or []:
+            items: list[Obj] = page.get("items") or []
+            for item in items:
                 item["kind"] = kind
                 out.append(item)
             token = dig(page, "metadata", "continue", default="")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lab.standins.slinky.pace import ERROR_BACKOFF_FIRST_SECONDS, ERROR_BACKOFF_MOST_SECONDS
 from sparewheel.clock import Clock
@@ -64,7 +64,7 @@ class Queue:
             await self._sleep_or_wake(wait)
 
     async def _sleep_or_wake(self, seconds: float | None) -> None:
-        waits = {asyncio.create_task(self._wake.wait())}
+        waits: set[asyncio.Task[Any]] = {asyncio.create_task(self._wake.wait())}
         if seconds is not None:
             waits.add(asyncio.create_task(self._clock.sleep(seconds)))
         try:
@@ -78,7 +78,7 @@ class Queue:
         try:
             again = await self._reconcile(key)
             self._failures.pop(key, None)
-        except Exception as error:  # noqa: BLE001 - any failure of one object must not stop the others
+        except Exception as error:  # any failure of one object must not stop the others
             count = self._failures.get(key, 0)
             self._failures[key] = count + 1
             again = min(ERROR_BACKOFF_FIRST_SECONDS * 2.0**count, ERROR_BACKOFF_MOST_SECONDS)

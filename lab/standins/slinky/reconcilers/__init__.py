@@ -1,0 +1,1 @@
+"""One module per kind: bring the cluster to what an object says."""
