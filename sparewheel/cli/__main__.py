@@ -1,0 +1,7 @@
+"""``python -m sparewheel.cli``."""
+
+from __future__ import annotations
+
+from sparewheel.cli.app import main
+
+main()

@@ -1,0 +1,119 @@
+"""Objects as tables for a terminal. Pure: objects and a time in, Rich tables out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from sparewheel.api.gpu_host import GpuHost
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.node_health import NodeHealth
+from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.cli.timeline import Row
+
+STALE_HEARTBEATS = 4
+"""An agent that missed this many heartbeats is shown as silent."""
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """``12 s``, ``3 min``, ``2 h`` or ``5 d``; ``-`` when unknown."""
+    if since is None:
+        return "-"
+    seconds = max(0, int((now - since).total_seconds()))
+    for limit, size, unit in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86400} d"
+
+
+def pools(items: Sequence[GpuPool]) -> Table:
+    table = Table(
+        "pool", "size", "active", "spares", "quarantined", "grace", "note", title="GPU pools", title_justify="left"
+    )
+    for pool in items:
+        short = pool.status.active < pool.spec.size
+        table.add_row(
+            pool.metadata.name,
+            str(pool.spec.size),
+            Text(str(pool.status.active), style="red" if short else "green"),
+            Text(
+                f"{pool.status.spare} of {pool.spec.spares}",
+                style="yellow" if pool.status.spare < pool.spec.spares else "",
+            ),
+            str(pool.status.quarantined),
+            f"{pool.spec.grace_seconds} s",
+            "paused" if pool.spec.paused else pool.status.message,
+        )
+    return table
+
+
+def hosts(items: Sequence[GpuHost], health: Sequence[NodeHealth], now: datetime) -> Table:
+    by_node = {item.metadata.name: item for item in health}
+    table = Table("host", "pool", "phase", "node", "GPUs", "fault", "agent", title="Hosts", title_justify="left")
+    for host in sorted(items, key=lambda item: (item.spec.pool, item.spec.host)):
+        node = host.status.node_name
+        seen = by_node.get(node) if node else None
+        table.add_row(
+            host.spec.host,
+            host.spec.pool,
+            f"{host.status.phase.value}{f' ({host.status.reason})' if host.status.reason else ''}",
+            node or "-",
+            _gpus(seen),
+            ", ".join(sorted({fault.code for fault in seen.status.faults})) if seen else "-",
+            _agent(seen, now),
+        )
+    return table
+
+
+def _gpus(health: NodeHealth | None) -> str:
+    if health is None:
+        return "-"
+    gpus = health.status.gpus
+    return f"{'unknown' if gpus.seen is None else gpus.seen} of {gpus.expected}"
+
+
+def _agent(health: NodeHealth | None, now: datetime) -> Text:
+    if health is None or health.status.heartbeat_time is None:
+        return Text("-")
+    silent = (now - health.status.heartbeat_time).total_seconds()
+    style = "red" if silent > STALE_HEARTBEATS * health.status.heartbeat_interval_seconds else ""
+    return Text(f"{age(health.status.heartbeat_time, now)} ago", style=style)
+
+
+def remediations(items: Sequence[Remediation], now: datetime) -> Table:
+    table = Table(
+        "name", "node", "fault", "stage", "outcome", "waiting for", "age", title="Remediations", title_justify="left"
+    )
+    for item in sorted(items, key=lambda one: one.metadata.creation_timestamp or now):
+        style = (
+            "yellow" if item.status.outcome is Outcome.OPEN else "red" if item.status.outcome is Outcome.FAILED else ""
+        )
+        drill = " (drill)" if item.spec.fault.drill else ""
+        table.add_row(
+            item.metadata.name,
+            item.spec.node,
+            item.spec.fault.code + drill,
+            item.status.stage.value,
+            Text(item.status.outcome.value, style=style),
+            item.status.waiting_for or "-",
+            age(item.metadata.creation_timestamp, now),
+        )
+    return table
+
+
+def timeline(name: str, rows: Sequence[Row]) -> Table:
+    table = Table("from", "to", "took", "track", "stage", "note", title=name, title_justify="left")
+    for row in rows:
+        end = row.end_seconds
+        table.add_row(
+            f"{row.start_seconds:.1f} s",
+            "-" if end is None else f"{end:.1f} s",
+            "-" if end is None else f"{end - row.start_seconds:.1f} s",
+            row.track,
+            row.stage,
+            row.message,
+        )
+    return table

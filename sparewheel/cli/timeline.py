@@ -1,0 +1,79 @@
+"""One incident as rows: which stage of which track, from when to when, in seconds after the fault. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sparewheel.api.remediation import JobRecord, JobStage, NodeStage, Remediation
+
+NODE_TRACK = "node"
+NOTIFIED = "notified"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One bar. ``end_seconds`` is None while it goes on."""
+
+    track: str
+    """``node``, ``notified`` or ``job ID``."""
+    stage: str
+    start_seconds: float
+    end_seconds: float | None
+    message: str = ""
+
+
+def zero(remediation: Remediation) -> datetime:
+    """The fault's own time: all else is counted from it."""
+    return remediation.spec.fault.first_seen
+
+
+def rows(remediation: Remediation) -> list[Row]:
+    """All tracks, in the order of their beginnings."""
+    start = zero(remediation)
+
+    def after(time: datetime) -> float:
+        return round((time - start).total_seconds(), 3)
+
+    found: list[Row] = []
+    for record in remediation.status.stages:
+        begin = start if record.name is NodeStage.DETECTED else record.started_at
+        end = after(record.ended_at) if record.ended_at else None
+        found.append(Row(NODE_TRACK, record.name.value, after(begin), end, record.message))
+    first_told = [delivery.delivered_at for delivery in remediation.status.outbox if delivery.delivered_at]
+    if first_told:
+        created = min(delivery.created_at for delivery in remediation.status.outbox)
+        found.append(Row(NOTIFIED, NOTIFIED, after(created), after(min(first_told))))
+    for job in remediation.status.jobs:
+        found.extend(Row(f"job {job.job_id}", *part) for part in _job_rows(job, after))
+    return sorted(found, key=lambda row: (row.start_seconds, row.track))
+
+
+def _job_rows(job: JobRecord, after: Any) -> list[tuple[str, float, float | None]]:
+    """Each stage runs from the one before it to its own time."""
+    times = {
+        JobStage.STOPPING: job.stopping_at,
+        JobStage.REQUEUED: job.requeued_at,
+        JobStage.STARTED: job.started_at,
+        JobStage.RESUMED: job.resumed_at,
+    }
+    found: list[tuple[str, float, float | None]] = []
+    before: datetime | None = None
+    for stage, time in times.items():
+        if time is None:
+            continue
+        found.append((stage.value, after(before or time), after(time)))
+        before = time
+    return found
+
+
+def as_json(remediation: Remediation) -> dict[str, Any]:
+    """For scripts: the rows and what the incident is about."""
+    return {
+        "name": remediation.metadata.name,
+        "node": remediation.spec.node,
+        "fault": remediation.spec.fault.code,
+        "outcome": remediation.status.outcome.value,
+        "stages": [asdict(row) for row in rows(remediation)],
+    }
