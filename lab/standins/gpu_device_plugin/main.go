@@ -26,7 +26,7 @@ const (
 	registerTimeout = 5 * time.Second
 )
 
-// plugin serves the device files that were there when it started.
+// plugin serves a fixed list of device files, which need not all be there.
 type plugin struct {
 	api.UnimplementedDevicePluginServer
 	files []string
@@ -162,22 +162,12 @@ func register(ctx context.Context, folder, endpoint, resource string) error {
 func main() {
 	folder := flag.String("folder", api.DevicePluginPath, "the kubelet's folder of device plugins")
 	resource := flag.String("resource", "nvidia.com/gpu", "name of the extended resource")
-	pattern := flag.String("devices", "/dev/nvidia[0-9]*", "pattern of the device files")
-	count := flag.Int("count", 0, "number of devices, named by the pattern's fixed part and 0, 1, ...; 0: those that match")
+	prefix := flag.String("prefix", "/dev/nvidia", "what the device files' names begin with")
+	count := flag.Int("count", 8, "number of devices: prefix with 0, 1, ...")
 	flag.Parse()
-	files, err := filepath.Glob(*pattern)
-	if err != nil {
-		log.Fatalf("pattern %s of -devices is malformed: %v", *pattern, err)
-	}
-	if *count > 0 {
-		files = nil
-		stem, _, _ := strings.Cut(*pattern, "[")
-		for number := range *count {
-			files = append(files, fmt.Sprintf("%s%d", stem, number))
-		}
-	}
-	if len(files) == 0 {
-		log.Fatalf("no device file matches %s", *pattern)
+	files := make([]string, 0, *count)
+	for number := range *count {
+		files = append(files, fmt.Sprintf("%s%d", *prefix, number))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

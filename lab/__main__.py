@@ -1,0 +1,122 @@
+"""`python -m lab`: the data centre on this machine."""
+
+import sys
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from lab.cluster.lifecycle import DataCentre, NotUp
+from lab.cluster.network import NetworkConflict
+from lab.cluster.preflight import NotReady
+from lab.cluster.shell import CommandError
+from lab.machines.inject import Bite, inject_xid
+from lab.machines.inventory import load_inventory
+from lab.machines.power import Power, PowerError
+from lab.paths import paths_from_environment
+from lab.supervisor.client import SupervisorError
+
+app = typer.Typer(help="A small data centre on this machine.", no_args_is_help=True, pretty_exceptions_enable=False)
+ERRORS = (NotReady, NetworkConflict, NotUp, CommandError, PowerError, SupervisorError, ValueError, FileNotFoundError)
+
+
+class Verb(str, Enum):
+    """What the power command does."""
+
+    ON = "on"
+    OFF = "off"
+    CRASH = "crash"
+    RESET = "reset"
+    STATUS = "status"
+
+
+@app.command()
+def up(
+    gpu_hosts: Annotated[
+        int | None, typer.Option(help="Number of GPU hosts; kept from the last time when left out.")
+    ] = None,
+) -> None:
+    """Start it, or go on where the last run stopped."""
+    paths = paths_from_environment()
+    inventory = DataCentre(paths).up(gpu_hosts)
+    typer.echo(f"up: {', '.join(h.name for h in inventory.hosts)}")
+    typer.echo(f"  kubectl --kubeconfig {paths.kubeconfig} get nodes")
+    typer.echo(f"  ssh -F {paths.ssh}/config {inventory.hosts[0].name}")
+
+
+@app.command()
+def down() -> None:
+    """Stop it and remove its state; checks that nothing is left."""
+    left = DataCentre(paths_from_environment()).down()
+    if left:
+        typer.echo("still there: " + "; ".join(left), err=True)
+        raise typer.Exit(1)
+    typer.echo("down: no process, namespace, mount, bridge or state is left")
+
+
+@app.command()
+def status() -> None:
+    """Say what runs; exit 1 when a daemon or host that should run doesn't."""
+    paths = paths_from_environment()
+    data_centre = DataCentre(paths)
+    daemons, hosts = data_centre.status()
+    for name, state in daemons.items():
+        typer.echo(f"{name:26} {state}")
+    for item in hosts:
+        typer.echo(f"{item.host.name:26} power {item.power:4} node {item.node}")
+    wanted_off = [i.host.name for i in hosts if i.power == "off" and data_centre.power.is_wanted(i.host)]
+    if wanted_off or any(state != "running" for state in daemons.values()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def reset() -> None:
+    """Bring every host back to health: power on, out of the cluster, all GPUs, a new kernel log."""
+    DataCentre(paths_from_environment()).reset()
+
+
+@app.command()
+def images() -> None:
+    """Bring new or changed image files into the store and the running hosts."""
+    changed = DataCentre(paths_from_environment()).import_images()
+    typer.echo(f"{len(changed)} image files were new or changed")
+
+
+@app.command()
+def power(name: str, verb: Verb) -> None:
+    """Switch a host on or off, cut its power (crash), or ask."""
+    paths = paths_from_environment()
+    host = load_inventory(paths.state).host(name)
+    switch = Power(paths)
+    verbs = {Verb.ON: switch.on, Verb.OFF: switch.off, Verb.CRASH: switch.crash, Verb.RESET: switch.reset}
+    if verb in verbs:
+        verbs[verb](host)
+    typer.echo("on" if switch.is_on(host) else "off")
+
+
+@app.command()
+def inject(
+    fault: Annotated[str, typer.Argument(help="xid79, xid31, ...")],
+    host: Annotated[str, typer.Option(help="The host that is struck.")],
+    gpu: Annotated[int, typer.Option(help="Which of its GPUs, from 0.")] = 0,
+    bite: Annotated[Bite, typer.Option(help="What it does to the processes on that GPU.")] = Bite.CRASH,
+) -> None:
+    """Let a GPU fail: the kernel says so in the host's log, and the fault bites."""
+    if not fault.startswith("xid") or not fault[3:].isdigit():
+        raise typer.BadParameter(f"{fault!r} is not xid and a number, such as xid79")
+    paths = paths_from_environment()
+    done = inject_xid(paths, load_inventory(paths.state).host(host), int(fault[3:]), gpu, bite)
+    typer.echo(done.record.rstrip())
+    typer.echo(f"{bite.value}: {', '.join(f'{p.pid} {p.name}' for p in done.victims) or 'no process used that GPU'}")
+
+
+def main() -> None:
+    """Errors of the data centre are one line."""
+    try:
+        app()
+    except ERRORS as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

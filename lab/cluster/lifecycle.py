@@ -1,0 +1,263 @@
+"""Up, down, status and reset of the whole data centre. Every step looks first and does only what is missing."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cluster import control_plane
+from lab.cluster.bootstrap import api_server_is_ready, apply_first_objects, kubectl
+from lab.cluster.network import ensure_bridge, remove_bridge
+from lab.cluster.pki import Authority
+from lab.cluster.preflight import check_all, check_rights
+from lab.cluster.shell import CommandError
+from lab.machines.cgroups import remove_slice
+from lab.machines.disk import make_disk
+from lab.machines.gpus import device_nodes
+from lab.machines.guest.images import METADATA, clone_images
+from lab.machines.image_store import changed_tars, update_store
+from lab.machines.inventory import DEFAULT_GPU_HOSTS, Host, Inventory, load_inventory, save_inventory
+from lab.machines.kmsg import start_log
+from lab.machines.own_programs import build_own_programs, outdated
+from lab.machines.pause import make_pause_image
+from lab.machines.power import Power
+from lab.machines.power_switch import power_switch_unit
+from lab.machines.ssh import make_ssh_files, ssh
+from lab.paths import Paths
+from lab.supervisor.client import Supervisor
+from lab.toolchain.progress import step
+
+READY_SECONDS = 120.0
+NODE_READY_SECONDS = 90.0
+SYSTEM_LABEL = "sparewheel.dev/node-class=system"
+
+
+class NotUp(RuntimeError):
+    """Something did not become ready in time; the message names it and its log."""
+
+
+@dataclass(frozen=True)
+class HostStatus:
+    """One host as `status` shows it."""
+
+    host: Host
+    power: str
+    node: str
+
+
+class DataCentre:
+    """The data centre of these paths."""
+
+    def __init__(self, paths: Paths) -> None:
+        self.paths = paths
+        self.supervisor = Supervisor(paths.run)
+        self.power = Power(paths)
+
+    def up(self, gpu_hosts: int | None = None) -> Inventory:
+        """Bring everything up, or go on where an earlier run stopped."""
+        check_rights()
+        running = self._running()
+        if outdated(self.paths):
+            with step("Building the device plugin and the pause image", 40):
+                build_own_programs(self.paths, lambda _: None)
+        check_all(self.paths, running)
+        make_pause_image(self.paths)
+        inventory = self._inventory(gpu_hosts)
+        with step("Network, certificates and keys", 2):
+            ensure_bridge(inventory, self.paths.state)
+            authority = control_plane.make_credentials(self.paths)
+            make_ssh_files(self.paths, inventory)
+            self.paths.common.mkdir(parents=True, exist_ok=True)
+            self.supervisor.ensure_running(self.paths.logs / "supervisor.log")
+            for unit in (control_plane.etcd_unit(self.paths), control_plane.api_server_unit(self.paths)):
+                self.supervisor.start(unit)
+        self.import_images()
+        with step("Control plane", 15):
+            self._control_plane(inventory)
+        with step(f"Booting {len(inventory.hosts)} hosts", 5):
+            self._boot(inventory, authority)
+        with step("Joining the system hosts", 15):
+            self._join_system_hosts(inventory)
+        return inventory
+
+    def down(self) -> list[str]:
+        """End and remove everything, state too; returns what could not be removed (empty when all is gone)."""
+        check_rights()
+        with step("Stopping hosts and daemons", 5):
+            self.supervisor.shutdown()
+            for host in self._known_hosts():
+                self.power.off_without_supervisor(host)
+            remove_slice()
+            remove_bridge(self.paths.state)
+        with step("Removing the state", 3):
+            for folder in (self.paths.state, self.paths.run):
+                if folder.exists():
+                    shutil.rmtree(folder)
+        return self.leftovers()
+
+    def leftovers(self) -> list[str]:
+        """What a `down` should have removed and is still there, as sentences."""
+        found: list[str] = []
+        for folder in (self.paths.state, self.paths.run):
+            if folder.exists():
+                found.append(f"folder {folder}")
+        mounts = Path("/proc/self/mounts").read_text().splitlines()
+        found += [f"mount {m.split()[1]}" for m in mounts if str(self.paths.run) in m or str(self.paths.state) in m]
+        for name in os.listdir("/sys/class/net"):
+            if name == "swbr0" or name.startswith("sw-"):
+                found.append(f"interface {name}")
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and entry.name != str(os.getpid()):
+                try:
+                    text = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    environment = (entry / "environ").read_bytes()
+                except (FileNotFoundError, ProcessLookupError, PermissionError):
+                    continue
+                is_ours = (
+                    f"{self.paths.state}/" in text or "lab.supervisor" in text or b"SPAREWHEEL_LAB_RUN=" in environment
+                )
+                if is_ours and "-m lab down" not in text and "pytest" not in text:
+                    found.append(f"process {entry.name} ({text.strip()[:80]})")
+        return found
+
+    def reset(self, hooks: list[Callable[[], None]] | None = None) -> None:
+        """A clean running data centre: all hosts on and healthy, GPU hosts outside the cluster, logs new.
+
+        `hooks` run after the GPU hosts have left, for whoever owns objects about them.
+        """
+        inventory = self.up()
+
+        def renew(host: Host) -> None:
+            self.power.on(host)
+            ssh(self.paths, host.name, "host-leave")
+            self._renew_devices(host)
+
+        with step("GPU hosts: power, leave, devices, kernel log", 8), ThreadPoolExecutor(8) as pool:
+            list(pool.map(renew, inventory.gpu))
+        names = [host.name for host in inventory.gpu]
+        kubectl(self.paths, "delete", "node", "--ignore-not-found", "--wait=true", *names)
+        for hook in hooks or []:
+            hook()
+
+    def _renew_devices(self, host: Host) -> None:
+        nodes = " ".join(device_nodes(host.gpus))
+        commands = f"for d in {nodes}; do [ -e /dev/$d ] || mknod -m 666 /dev/$d c 1 3; done"
+        ssh(self.paths, host.name, commands)
+        start_log(self.paths.disk(host.name) / "var/log/kmsg", host.gpus)
+
+    def status(self) -> tuple[dict[str, str], list[HostStatus]]:
+        """State of each daemon, and of each host."""
+        inventory = load_inventory(self.paths.state)
+        if not self.supervisor.is_running():
+            return {"supervisor": "stopped"}, [HostStatus(h, "off", "unknown") for h in inventory.hosts]
+        daemons = {s.name: s.state for s in self.supervisor.status() if not s.name.startswith("host-")}
+        nodes = self._node_states()
+        hosts = [
+            HostStatus(h, "on" if self.power.is_on(h) else "off", nodes.get(h.name, "not joined"))
+            for h in inventory.hosts
+        ]
+        return {"supervisor": "running", **daemons}, hosts
+
+    def import_images(self) -> list[Path]:
+        """Bring changed image tars into the shared store and into every running host that is no fresh clone."""
+        changed = changed_tars(self.paths)
+        if not changed:
+            return update_store(self.paths, lambda _: None)
+        size = sum(tar.stat().st_size for tar in changed) / 1e6
+        with step(f"Unpacking {len(changed)} image files ({size:.0f} MB)", 2 + size / 60):
+            tars = update_store(self.paths, lambda _: None)
+        running = [h for h in self._known_hosts() if self.supervisor.is_running() and self.power.is_on(h)]
+        if running:
+            with step(f"Bringing them to {len(running)} running hosts", len(running) * size / 100):
+                for host in running:
+                    for tar in tars:
+                        self._import_on(host, tar)
+        return tars
+
+    def _import_on(self, host: Host, tar: Path) -> None:
+        shared = self.paths.common / f".import-{tar.name}"
+        shared.unlink(missing_ok=True)
+        try:
+            os.link(tar, shared)
+        except OSError:
+            shutil.copy2(tar, shared)
+        try:
+            ssh(self.paths, host.name, f"ctr -n k8s.io images import /srv/common/{shared.name}", timeout_seconds=600)
+        finally:
+            shared.unlink()
+
+    def _inventory(self, gpu_hosts: int | None) -> Inventory:
+        if gpu_hosts is None and (self.paths.state / "inventory.json").exists():
+            return load_inventory(self.paths.state)
+        return save_inventory(self.paths.state, DEFAULT_GPU_HOSTS if gpu_hosts is None else gpu_hosts)
+
+    def _known_hosts(self) -> list[Host]:
+        if not (self.paths.state / "inventory.json").exists():
+            return []
+        return list(load_inventory(self.paths.state).hosts)
+
+    def _running(self) -> list[str]:
+        if not self.supervisor.is_running():
+            return []
+        return [s.name for s in self.supervisor.status() if s.identity is not None]
+
+    def _control_plane(self, inventory: Inventory) -> None:
+        environment = {
+            "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
+            "SPAREWHEEL_LAB_STATE": str(self.paths.state),
+            "SPAREWHEEL_LAB_RUN": str(self.paths.run),
+            "SPAREWHEEL_CACHE": str(self.paths.cache),
+        }
+        self.supervisor.start(power_switch_unit(self.paths, environment))
+        wait(
+            lambda: api_server_is_ready(self.paths),
+            READY_SECONDS,
+            f"the API server is not ready; see {self.paths.logs}/kube-apiserver.log",
+        )
+        apply_first_objects(self.paths)
+        for unit in (
+            control_plane.controller_manager_unit(self.paths),
+            control_plane.scheduler_unit(self.paths),
+            control_plane.dns_unit(self.paths, inventory),
+        ):
+            self.supervisor.start(unit)
+
+    def _boot(self, inventory: Inventory, authority: Authority) -> None:
+        for host in inventory.hosts:
+            make_disk(self.paths, host, inventory, authority)
+            containers = self.paths.disk(host.name) / "var/lib/containerd"
+            if not (containers / METADATA).exists():
+                clone_images(self.paths.image_store, containers)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(self.power.on, [h for h in inventory.hosts if self.power.is_wanted(h)]))
+
+    def _join_system_hosts(self, inventory: Inventory) -> None:
+        for host in inventory.system:
+            ssh(self.paths, host.name, f"host-join --node-name {host.name} --label {SYSTEM_LABEL}", timeout_seconds=120)
+        for host in inventory.system:
+            wait(
+                lambda name=host.name: self._node_states().get(name) == "Ready",
+                NODE_READY_SECONDS,
+                f"node {host.name} is not Ready; see /var/log/kubelet.log on it ('ssh -F {self.paths.ssh}/config {host.name}')",
+            )
+
+    def _node_states(self) -> dict[str, str]:
+        query = "jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=='Ready')].status}{'\\n'}{end}"
+        try:
+            output = kubectl(self.paths, "--request-timeout=5s", "get", "nodes", "-o", query)
+        except CommandError:
+            return {}
+        words = [line.split() for line in output.splitlines() if line.strip()]
+        return {w[0]: "Ready" if w[1:] == ["True"] else "NotReady" for w in words}
+
+
+def wait(condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
+    """Poll until it holds; NotUp with `otherwise` after that many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise NotUp(f"{otherwise} (waited {seconds:.0f} s)")
+        time.sleep(0.2)

@@ -1,0 +1,3 @@
+module sparewheel.dev/lab/pause
+
+go 1.26

@@ -1,0 +1,1 @@
+"""Hosts: namespaces with their own disk, kernel log, GPUs, sshd, power and place on the network."""

@@ -1,0 +1,104 @@
+"""A control group per host, on cgroup v1 (every hierarchy) and v2, so that a host sees a root of its own."""
+
+import contextlib
+import errno
+import os
+import signal
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+SLICE = "sparewheel-lab"
+
+
+def is_v2() -> bool:
+    """Whether the machine has the unified hierarchy alone."""
+    return (ROOT / "cgroup.controllers").exists()
+
+
+def v1_hierarchies() -> list[str]:
+    """Mounted v1 hierarchies by folder name, `unified` left out."""
+    if is_v2():
+        return []
+    return sorted(
+        p.name
+        for p in ROOT.iterdir()
+        if p.is_dir() and not p.is_symlink() and (p / "cgroup.procs").exists() and p.name != "unified"
+    )
+
+
+def hierarchy_roots() -> list[Path]:
+    """Where groups are made: one folder per hierarchy."""
+    if is_v2():
+        return [ROOT]
+    roots = [ROOT / name for name in v1_hierarchies()]
+    if (ROOT / "unified" / "cgroup.procs").exists():
+        roots.append(ROOT / "unified")
+    return roots
+
+
+def make_host_groups(host: str) -> list[Path]:
+    """The host's group in every hierarchy, ready to take processes."""
+    groups: list[Path] = []
+    for root in hierarchy_roots():
+        for folder in (root / SLICE, root / SLICE / host):
+            folder.mkdir(exist_ok=True)
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                file = folder / name
+                if not is_v2() and file.exists() and not file.read_text().strip():
+                    file.write_text((folder.parent / name).read_text())
+        if is_v2():
+            _delegate(root)
+            _delegate(root / SLICE)
+        groups.append(root / SLICE / host)
+    return groups
+
+
+def _delegate(folder: Path) -> None:
+    controllers = (folder / "cgroup.controllers").read_text().split()
+    (folder / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in controllers))
+
+
+def remove_host_groups(host: str) -> None:
+    """Remove the emptied groups of a host without power."""
+    for root in hierarchy_roots():
+        _remove_tree(root / SLICE / host)
+
+
+def remove_slice() -> None:
+    """Remove the group above the hosts."""
+    for root in hierarchy_roots():
+        _remove_tree(root / SLICE)
+
+
+def host_processes(host: str) -> list[int]:
+    """Pids (of the machine) of everything that runs on the host, pods included."""
+    root = ROOT if is_v2() else ROOT / "pids"
+    pids: list[int] = []
+    for folder, _, _ in os.walk(root / SLICE / host):
+        pids += [int(line) for line in (Path(folder) / "cgroup.procs").read_text().split()]
+    return sorted(pids)
+
+
+def kill_host_processes(host: str) -> list[int]:
+    """SIGKILL what runs on the host, each by a descriptor taken while it was seen there; returns those pids."""
+    pids = host_processes(host)
+    descriptors: dict[int, int] = {}
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            descriptors[pid] = os.pidfd_open(pid)
+    still = set(host_processes(host))
+    for pid, descriptor in descriptors.items():
+        if pid in still:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
+    return pids
+
+
+def _remove_tree(top: Path) -> None:
+    for folder, _, _ in os.walk(top, topdown=False):
+        try:
+            os.rmdir(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EBUSY):
+                raise
