@@ -1,0 +1,95 @@
+"""When the struck node's pods may go: no job process left, or the grace over; budgets honoured until the deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sparewheel.api.remediation import FenceKind, NodeStage, Remediation
+from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView, SlurmNodeView
+from sparewheel.remediation.decide.record import stage_record
+
+FRESH_SECONDS = 15.0
+"""An agent's report heard longer ago than this says nothing about the processes of now."""
+STUCK_SECONDS = 60.0
+"""A pod this long past its deletion time, under a kubelet that says it is alive, counts as stuck too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    open: bool
+    why: str
+    """Why it is open, or what it waits for."""
+    look_again_seconds: float = 1.0
+
+
+def jobs_gate(remediation: Remediation, health: HealthView | None, slurm: SlurmNodeView | None, now: datetime) -> Gate:
+    """May the worker pod be deleted? Not before the node was struck and its jobs were listed."""
+    status = remediation.status
+    struck = status.owned.slurm_struck_at
+    nobody = _nobody_left(remediation, health)
+    if nobody:
+        return Gate(open=True, why=nobody)
+    if struck is None or status.jobs_listed_at is None:
+        return Gate(open=False, why="the strike on the Slurm node")
+    if status.fence is FenceKind.DRAIN:
+        if slurm is not None and "DRAIN" in slurm.states and not slurm.busy and not _running(remediation):
+            return Gate(open=True, why="the drained Slurm node holds no job")
+        why = "the running jobs to end (the breaker is open: drained only)"
+        return Gate(open=False, why=why, look_again_seconds=5.0)
+    left = (struck + timedelta(seconds=remediation.spec.grace_seconds) - now).total_seconds()
+    if left <= 0:
+        return Gate(open=True, why="the grace is over")
+    return Gate(open=False, why="the jobs to save within their grace", look_again_seconds=min(1.0, left))
+
+
+def _nobody_left(remediation: Remediation, health: HealthView | None) -> str:
+    """Why surely no job process is left; empty when that is not known."""
+    status = remediation.status
+    if status.fence is FenceKind.NONE:
+        return "no Slurm node ran there"
+    if status.replacement.proven_off_at is not None:
+        return "the host is proven off"
+    if status.owned.slurm_struck_at is None or status.jobs_listed_at is None:
+        return ""
+    if agent_says_gone(health):
+        return "the agent reports no job process"
+    return "no job ran there" if status.fence is not FenceKind.DRAIN and not status.jobs else ""
+
+
+def _running(remediation: Remediation) -> bool:
+    return any(not job.closed and job.requeued_at is None for job in remediation.status.jobs)
+
+
+def agent_says_gone(health: HealthView | None) -> bool:
+    """A report heard after the fence, heard just now, that could look and saw no job process."""
+    return (
+        health is not None
+        and health.heard_since_fence
+        and health.heard_seconds_ago <= FRESH_SECONDS
+        and health.jobs_alive is not None
+        and not health.jobs_alive
+    )
+
+
+def evictable(pods: Iterable[PodView], agent_app: str) -> list[PodView]:
+    """Pods that a drain removes: not the worker, daemons, mirrors, finished pods, the agent, nor a pod that vetoes."""
+    return [
+        pod
+        for pod in pods
+        if not (pod.worker or pod.daemon or pod.mirror or pod.finished or pod.veto or pod.app_name == agent_app)
+    ]
+
+
+def deadline_over(remediation: Remediation, deadline_seconds: float, now: datetime) -> bool:
+    """True when budgets need no longer be honoured."""
+    record = stage_record(remediation.status, NodeStage.DRAINED)
+    return record is not None and now >= record.started_at + timedelta(seconds=deadline_seconds)
+
+
+def stuck(pod: PodView, node: NodeView, now: datetime) -> bool:
+    """Nobody will end this pod: its kubelet is dead and its time is over, or it is far past its time."""
+    if node.ready is not True:
+        return pod.overdue(now, 0.0)
+    return pod.overdue(now, STUCK_SECONDS)

@@ -1,0 +1,227 @@
+"""The job track: which jobs the strike hits, what becomes of each, and what is left for the controller to do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sparewheel.api.remediation import FenceKind, JobRecord, Remediation
+from sparewheel.remediation.decide.observations import Gone, JobView
+from sparewheel.remediation.decide.progress import read_progress
+from sparewheel.remediation.decide.sentences import job_sentence
+
+ASK_AGAIN_SECONDS = 5.0
+"""A requeue that was journalled and has had no effect for this long is asked again."""
+AFTER_GRACE_SECONDS = 30.0
+"""A job that fails within the grace and this much more is the strike's victim."""
+
+
+class JobAction(StrEnum):
+    REQUEUE = "requeue"
+    RELEASE = "release"
+    PRIORITISE = "prioritise"
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """``intent`` is journalled before the actions, ``record`` after them."""
+
+    intent: JobRecord
+    actions: tuple[JobAction, ...]
+    record: JobRecord
+    look_again_seconds: float
+
+
+def victims(
+    jobs: Iterable[JobView],
+    slurm_node: str,
+    remembered: Collection[int],
+    fault_seen: datetime,
+    now: datetime,
+    window_seconds: float,
+) -> list[JobRecord]:
+    """Records of the jobs that run on the node, and of those that the fault ended before the fence.
+
+    ``remembered``: job ids that were seen alive on the node shortly before. A job that Slurm requeued held (an
+    expedited job that failed by itself) has no nodes any more, and is known only so.
+    """
+    since = fault_seen - timedelta(seconds=window_seconds)
+    found: list[JobRecord] = []
+    for job in jobs:
+        on_node = slurm_node in job.nodes
+        if on_node and job.running and not job.pending:
+            found.append(_record(job, crashed=False, attempt=job.restart_count, now=now))
+        elif on_node and _failed(job) and job.end_time is not None and since <= job.end_time:
+            found.append(_record(job, crashed=True, attempt=job.restart_count, now=now))
+        elif job.job_id in remembered and job.pending and job.held and job.restart_count > 0:
+            found.append(_record(job, crashed=True, attempt=job.restart_count - 1, now=now))
+    return found
+
+
+def _failed(job: JobView) -> bool:
+    """Ended non-zero, and not because its user said so."""
+    if not job.ended or "CANCELLED" in job.states or job.kill_requested_by is not None:
+        return False
+    return bool(job.states & {"FAILED", "NODE_FAIL"}) and (
+        "NODE_FAIL" in job.states or job.exit_code is None or job.exit_code != 0 or bool(job.exit_signal)
+    )
+
+
+def _record(job: JobView, *, crashed: bool, attempt: int, now: datetime) -> JobRecord:
+    return JobRecord(
+        job_id=job.job_id,
+        user=job.user,
+        job_name=job.name,
+        partition=job.partition,
+        batch=job.batch,
+        expedited=job.expedited,
+        attempt_before=attempt,
+        hosts_before=sorted(job.nodes),
+        stopping_at=(job.end_time or now) if crashed else None,
+        not_requeued_reason=why_not(job, crashed=crashed),
+        crashed_by_itself=crashed,
+    )
+
+
+def why_not(job: JobView, *, crashed: bool) -> str:
+    """Why this job does not come back by itself; empty when it does."""
+    if not job.batch:
+        return "it was started by srun or salloc without a batch script, and Slurm cannot start such a job again"
+    if not job.requeue:
+        return "it was submitted with --no-requeue"
+    if job.het:
+        return "it is part of a heterogeneous job, which Slurm does not requeue"
+    if job.array and crashed:
+        return "it is a task of a job array and had ended by itself, and a task alone is not requeued"
+    return ""
+
+
+def struck(record: JobRecord, now: datetime) -> JobRecord:
+    """The strike reached the job: its processes are told to end."""
+    return record if record.stopping_at else record.model_copy(update={"stopping_at": now})
+
+
+def follow(remediation: Remediation, record: JobRecord, view: JobView | Gone, now: datetime) -> Followed:
+    """One look at one job after the strike."""
+    if isinstance(view, Gone):
+        return _closed(remediation, record, "Slurm no longer knows the job")
+    if "CANCELLED" in view.states and view.ended:
+        return _closed(remediation, record, "it was cancelled")
+    if view.pending:
+        return _pending(remediation, record, view, now)
+    again = view.restart_count > record.attempt_before
+    if view.ended:
+        return _ended(remediation, record, view, now, again=again)
+    if again:
+        return _running_again(remediation, record, view, now)
+    return _stopping(remediation, record, now)
+
+
+def _stopping(remediation: Remediation, record: JobRecord, now: datetime) -> Followed:
+    asks = remediation.status.fence is FenceKind.REQUEUE and not record.not_requeued_reason
+    if asks and _may_ask(record, now):
+        intent = record.model_copy(update={"requeue_asked_at": record.requeue_asked_at or now})
+        return Followed(intent, (JobAction.REQUEUE,), intent, 1.0)
+    return Followed(record, (), record, 1.0)
+
+
+def _may_ask(record: JobRecord, now: datetime) -> bool:
+    return record.requeue_asked_at is None or now - record.requeue_asked_at >= timedelta(seconds=ASK_AGAIN_SECONDS)
+
+
+def _pending(remediation: Remediation, record: JobRecord, view: JobView, now: datetime) -> Followed:
+    if view.held and (record.crashed_by_itself or record.requeue_asked_at is not None) and _may_ask(record, now):
+        intent = record.model_copy(update={"requeue_asked_at": record.requeue_asked_at or now})
+        return Followed(intent, (JobAction.RELEASE, JobAction.PRIORITISE), intent, 1.0)
+    first = record.requeued_at is None
+    update: dict[str, object] = {"requeued_at": record.requeued_at or now}
+    if not view.held:
+        update["not_requeued_reason"] = ""
+    new = record.model_copy(update=update)
+    if view.held and not (record.crashed_by_itself or record.requeue_asked_at):
+        new.not_requeued_reason = f"it is held ({view.state_reason or 'by its user or an administrator'})"
+    new.message = job_sentence(remediation, new)
+    actions = (JobAction.PRIORITISE,) if first and not record.expedited and not view.held else ()
+    return Followed(record, actions, new, _pending_pace(new, now))
+
+
+def _pending_pace(record: JobRecord, now: datetime) -> float:
+    waited = (now - (record.requeued_at or now)).total_seconds()
+    return 1.0 if waited < 120 else 5.0 if waited < 900 else 30.0
+
+
+def _running_again(remediation: Remediation, record: JobRecord, view: JobView, now: datetime) -> Followed:
+    new = _with_start(record, view, now)
+    new = _with_progress(new, view)
+    new.message = job_sentence(remediation, new)
+    waited = (now - (new.started_at or now)).total_seconds()
+    return Followed(record, (), new, 1.0 if waited < 600 else 10.0)
+
+
+def _with_start(record: JobRecord, view: JobView, now: datetime) -> JobRecord:
+    """Slurm's own start time (whole seconds) where it is plausible, never before the requeue."""
+    floor = record.requeued_at or record.stopping_at
+    start = view.start_time if view.start_time is not None and view.start_time <= now else now
+    if floor is not None and start < floor:
+        start = floor
+    return record.model_copy(
+        update={
+            "requeued_at": record.requeued_at or start,
+            "started_at": record.started_at or start,
+            "attempt_after": view.restart_count,
+            "hosts_after": sorted(view.nodes) or record.hosts_after,
+            "not_requeued_reason": "",
+        }
+    )
+
+
+def _with_progress(record: JobRecord, view: JobView) -> JobRecord:
+    progress = read_progress(view.extra)
+    if progress is None or progress.attempt <= record.attempt_before or record.resumed_at is not None:
+        return record
+    floor = record.started_at or progress.first_step_time
+    return record.model_copy(
+        update={
+            "resumed_at": max(progress.first_step_time, floor),
+            "resumed_from_step": progress.resumed_from_step,
+            "first_step": progress.first_step,
+            "closed": True,
+        }
+    )
+
+
+def _ended(remediation: Remediation, record: JobRecord, view: JobView, now: datetime, *, again: bool) -> Followed:
+    state = "/".join(sorted(view.states)) or "ended"
+    if again:
+        new = _with_progress(_with_start(record, view, now), view)
+        return _closed(remediation, new, f"attempt {view.restart_count} ended {state}")
+    if "COMPLETED" in view.states:
+        return _closed(remediation, record, "it had completed")
+    if record.not_requeued_reason or not _failed(view) or not _within_strike(remediation, record, view, now):
+        reason = record.not_requeued_reason or f"it ended {state}"
+        return _closed(remediation, record.model_copy(update={"not_requeued_reason": reason}), "")
+    if not _may_ask(record, now):
+        return Followed(record, (), record, 1.0)
+    stopping = record.stopping_at or view.end_time or now
+    intent = record.model_copy(update={"crashed_by_itself": True, "stopping_at": stopping, "requeue_asked_at": now})
+    return Followed(intent, (JobAction.REQUEUE,), intent, 1.0)
+
+
+def _within_strike(remediation: Remediation, record: JobRecord, view: JobView, now: datetime) -> bool:
+    if record.crashed_by_itself:
+        return True
+    strike = remediation.status.owned.slurm_struck_at
+    if strike is None:
+        return True
+    limit = strike + timedelta(seconds=remediation.spec.grace_seconds + AFTER_GRACE_SECONDS)
+    return (view.end_time or now) <= limit
+
+
+def _closed(remediation: Remediation, record: JobRecord, why: str) -> Followed:
+    new = record.model_copy(update={"closed": True})
+    if why and new.resumed_at is None:
+        new.not_requeued_reason = new.not_requeued_reason or ("" if new.requeued_at else why)
+    new.message = job_sentence(remediation, new, ending=why)
+    return Followed(record, (), new, 0.0)

@@ -1,0 +1,234 @@
+"""The whole of the node track: given the record, what is seen and the time, what to do now, or when to look again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sparewheel.api.gpu_pool import GpuPoolSpec
+from sparewheel.api.remediation import NodeStage, Remediation, Trigger
+from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
+from sparewheel.remediation.decide.observations import (
+    Gone,
+    HealthView,
+    NodeView,
+    Observations,
+    PodView,
+    SlurmNodeView,
+    Unknown,
+)
+from sparewheel.remediation.decide.record import ended, is_open, started
+from sparewheel.remediation.decide.slurm_return import may_restore
+from sparewheel.remediation.decide.veto import veto_reason
+
+AGENT_APP_NAME = "sparewheel-agent"
+VETO_SECONDS = 10.0
+PROOF_SECONDS = 10.0
+BACKOFF_SECONDS = 5.0
+
+
+class NodeAction(StrEnum):
+    DRY_RUN = "dry_run"
+    OPEN = "open"
+    STAND_DOWN = "stand_down"
+    """Nothing was done yet and the fault is no longer there."""
+    CANCEL = "cancel"
+    """A person took the cordon off before anything irreversible was done."""
+    SUPERSEDE = "supersede"
+    """Somebody else removed the node."""
+    FENCE = "fence"
+    RESTORE_SLURM = "restore_slurm"
+    VETO = "veto"
+    VETO_OVER = "veto_over"
+    BEGIN_DRAIN = "begin_drain"
+    DELETE_WORKER = "delete_worker"
+    EVICT = "evict"
+    DELETE_POD = "delete_pod"
+    PROVE_OFF = "prove_off"
+    FORCE_DELETE = "force_delete"
+    DRAINED = "drained"
+    RETIRE = "retire"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    action: NodeAction
+    pod: PodView | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStep:
+    todo: tuple[Todo, ...] = ()
+    waiting_for: str = ""
+    look_again_seconds: float = 1.0
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the decision needs beside the record and what is seen."""
+
+    pool: GpuPoolSpec
+    now: datetime
+    fault_open: bool = True
+
+
+def next_step(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep:
+    """The node track's next step."""
+    if not is_open(remediation):
+        return NodeStep(done=True)
+    early = _before_the_fence(remediation, seen, situation)
+    return early if early is not None else _after_the_fence(remediation, seen, situation)
+
+
+def _after_the_fence(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep:
+    if isinstance(seen.node, Unknown):
+        return _waits(f"the API server ({seen.node.error})", BACKOFF_SECONDS)
+    if may_restore(remediation, seen.slurm_node, seen.successors):
+        return NodeStep((Todo(NodeAction.RESTORE_SLURM),))
+    if started(remediation.status, NodeStage.REPLACED) and ended(remediation.status, NodeStage.DRAINED):
+        return _after_the_drain(remediation, seen.node)
+    if isinstance(seen.node, Gone) or seen.node.uid != remediation.spec.node_uid:
+        return _removed_by_others(remediation)
+    return _on_the_node(remediation, seen.node, seen, situation)
+
+
+def _waits(text: str, seconds: float = 1.0) -> NodeStep:
+    return NodeStep(waiting_for=text, look_again_seconds=seconds)
+
+
+def _before_the_fence(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep | None:
+    status = remediation.status
+    if ended(status, NodeStage.FENCED):
+        return None
+    if not ended(status, NodeStage.DETECTED):
+        return NodeStep((Todo(NodeAction.OPEN),))
+    if remediation.spec.dry_run:
+        return NodeStep((Todo(NodeAction.DRY_RUN),))
+    if isinstance(seen.node, Unknown):
+        return _waits(f"the API server ({seen.node.error})", BACKOFF_SECONDS)
+    if isinstance(seen.node, Gone) or seen.node.uid != remediation.spec.node_uid:
+        if remediation.status.owned.slurm_down:
+            return None
+        return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed or registered anew"),))
+    if not started(status, NodeStage.FENCED):
+        if not situation.fault_open:
+            return NodeStep((Todo(NodeAction.STAND_DOWN, why="the fault was gone before anything was done"),))
+        if situation.pool.paused:
+            return _waits(f"pool {remediation.spec.pool}, which is paused", BACKOFF_SECONDS)
+    return NodeStep((Todo(NodeAction.FENCE),))
+
+
+def _called_off(remediation: Remediation, node: NodeView) -> bool:
+    status = remediation.status
+    irrevocable = status.replacement.worker_deleted_at or status.replacement.admitted_at
+    return status.owned.cordon and not node.unschedulable and not irrevocable
+
+
+def _removed_by_others(remediation: Remediation) -> NodeStep:
+    """Its pods are gone with it, but a Slurm node that we struck is still ours to bring back."""
+    if remediation.status.owned.slurm_down:
+        return _waits("the new worker pod's slurmd to register (the node was removed by somebody else)", 2.0)
+    return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed by somebody else"),))
+
+
+def _on_the_node(remediation: Remediation, node: NodeView, seen: Observations, situation: Situation) -> NodeStep:
+    status = remediation.status
+    if _called_off(remediation, node):
+        return NodeStep((Todo(NodeAction.CANCEL, why="the node was uncordoned by a person"),))
+    veto = veto_reason(seen.pods)
+    if veto:
+        todo = () if _vetoed(remediation) else (Todo(NodeAction.VETO, why=veto),)
+        return NodeStep(todo, veto, VETO_SECONDS)
+    if _vetoed(remediation):
+        return NodeStep((Todo(NodeAction.VETO_OVER),))
+    if not started(status, NodeStage.DRAINED):
+        return NodeStep((Todo(NodeAction.BEGIN_DRAIN),))
+    if ended(status, NodeStage.DRAINED):
+        return _waits(status.replacement.message or "the spare to be claimed and checked")
+    assert not isinstance(seen.pods, Unknown)  # noqa: S101 - an Unknown is a veto above
+    return _drain_pods(remediation, node, seen.pods, seen, situation)
+
+
+def _vetoed(remediation: Remediation) -> bool:
+    return started(remediation.status, NodeStage.VETOED) and not ended(remediation.status, NodeStage.VETOED)
+
+
+def _drain_pods(
+    remediation: Remediation, node: NodeView, pods: tuple[PodView, ...], seen: Observations, situation: Situation
+) -> NodeStep:
+    """The worker first (its job waits for the successor), the others beside it. Nothing goes before a claim."""
+    status = remediation.status
+    workers = [pod for pod in pods if pod.worker and not pod.finished]
+    others = evictable(pods, AGENT_APP_NAME)
+    health = seen.health if isinstance(seen.health, HealthView) else None
+    slurm = seen.slurm_node if isinstance(seen.slurm_node, SlurmNodeView) else None
+    gate = jobs_gate(remediation, health, slurm, situation.now)
+    if status.replacement.claimed_at is None:
+        early = _proof_of_lost_host(remediation)
+        return NodeStep(early, status.replacement.message or ("a spare" if gate.open else gate.why))
+    todo: list[Todo] = []
+    waits: list[str] = []
+    for pod in workers:
+        _worker(remediation, node, pod, gate.why if not gate.open else "", situation.now, todo, waits)
+    over = deadline_over(remediation, situation.pool.drain_deadline_seconds, situation.now)
+    for pod in others:
+        if not pod.deleting:
+            todo.append(Todo(NodeAction.DELETE_POD if over else NodeAction.EVICT, pod))
+        elif not stuck(pod, node, situation.now):
+            waits.append(f"pod {pod.namespace}/{pod.name} to end")
+    still_there = workers or any(not (pod.deleting and stuck(pod, node, situation.now)) for pod in others)
+    if not still_there and gate.open:
+        return NodeStep((Todo(NodeAction.DRAINED, why=gate.why),))
+    if not workers and not gate.open:
+        waits.append(gate.why)
+    return NodeStep(tuple(todo), waits[0] if waits else "", gate.look_again_seconds)
+
+
+def _worker(
+    remediation: Remediation,
+    node: NodeView,
+    pod: PodView,
+    gate_waits_for: str,
+    now: datetime,
+    todo: list[Todo],
+    waits: list[str],
+) -> None:
+    if not pod.deleting:
+        if gate_waits_for:
+            waits.append(gate_waits_for)
+            todo.extend(_proof_of_lost_host(remediation))
+        else:
+            todo.append(Todo(NodeAction.DELETE_WORKER, pod))
+        return
+    if not stuck(pod, node, now):
+        waits.append(f"worker pod {pod.namespace}/{pod.name} to end")
+    elif gate_waits_for:
+        waits.append(gate_waits_for)
+    elif remediation.status.replacement.proven_off_at is not None:
+        todo.append(Todo(NodeAction.FORCE_DELETE, pod))
+    else:
+        todo.append(Todo(NodeAction.PROVE_OFF, pod))
+        waits.append(f"proof that host {remediation.status.replacement.bad_host or node.name} is off")
+
+
+def _proof_of_lost_host(remediation: Remediation) -> tuple[Todo, ...]:
+    """A lost host may be off already, and then nothing on it needs a grace. Asked without switching anything."""
+    if remediation.spec.trigger is not Trigger.NODE_LOST or remediation.status.replacement.proven_off_at is not None:
+        return ()
+    return (Todo(NodeAction.PROVE_OFF),)
+
+
+def _after_the_drain(remediation: Remediation, node: NodeView | Gone) -> NodeStep:
+    record = remediation.status.replacement
+    if record.admitted_at is None:
+        return _waits(record.message or "the spare to pass its checks")
+    if record.quarantined_at is None:
+        same = isinstance(node, NodeView) and node.uid == remediation.spec.node_uid
+        return NodeStep((Todo(NodeAction.RETIRE, why="" if same else "the node is gone already"),))
+    if remediation.status.owned.slurm_down and not remediation.status.owned.foreign_reason:
+        return _waits("the new worker pod's slurmd to register", 0.5)
+    return NodeStep((Todo(NodeAction.CLOSE),))

@@ -1,0 +1,325 @@
+"""Changes of the journal as pure functions: status in, new status out. Stages never go back, times are set once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from sparewheel.api.faults import Fault
+from sparewheel.api.remediation import (
+    Delivery,
+    FenceKind,
+    JobRecord,
+    NodeStage,
+    Outcome,
+    Remediation,
+    RemediationStatus,
+    ReplacementRecord,
+    StageRecord,
+)
+
+Change = Callable[[RemediationStatus], RemediationStatus]
+
+ORDER: tuple[NodeStage, ...] = tuple(NodeStage)
+MAX_FOLDED_FAULTS = 50
+
+
+def copy(status: RemediationStatus) -> RemediationStatus:
+    return status.model_copy(deep=True)
+
+
+def stage_record(status: RemediationStatus, stage: NodeStage) -> StageRecord | None:
+    return next((record for record in status.stages if record.name is stage), None)
+
+
+def ended(status: RemediationStatus, stage: NodeStage) -> bool:
+    record = stage_record(status, stage)
+    return record is not None and record.ended_at is not None
+
+
+def started(status: RemediationStatus, stage: NodeStage) -> bool:
+    return stage_record(status, stage) is not None
+
+
+def is_open(remediation: Remediation) -> bool:
+    return remediation.status.outcome is Outcome.OPEN
+
+
+def current_stage(status: RemediationStatus) -> NodeStage:
+    """The stage under way: the first begun one that has not ended, else the last that has."""
+    begun = sorted(status.stages, key=lambda record: ORDER.index(record.name))
+    running = [record.name for record in begun if record.ended_at is None]
+    if running:
+        return running[0]
+    return begun[-1].name if begun else NodeStage.DETECTED
+
+
+def begin(stage: NodeStage, now: datetime) -> Change:
+    """Journal that a stage begins, before its first side effect; a stage begun before counts one more attempt."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        record = stage_record(new, stage)
+        if record is None:
+            new.stages.append(StageRecord(name=stage, started_at=now, attempts=1))
+        elif record.ended_at is None:
+            record.attempts += 1
+        new.stage = current_stage(new)
+        return new
+
+    return change
+
+
+def begin_once(stage: NodeStage, now: datetime) -> Change:
+    """As ``begin``, without counting an attempt when the stage runs already."""
+    first = begin(stage, now)
+    return lambda status: status if started(status, stage) else first(status)
+
+
+def end(stage: NodeStage, now: datetime, message: str = "") -> Change:
+    """Journal that the effect of a stage was seen. Ending twice keeps the first time."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        record = stage_record(new, stage)
+        if record is None:
+            record = StageRecord(name=stage, started_at=now, attempts=1)
+            new.stages.append(record)
+        if record.ended_at is None:
+            record.ended_at = max(now, record.started_at)
+            record.message = message or record.message
+        new.stage = current_stage(new)
+        return new
+
+    return change
+
+
+def reopen_veto(now: datetime) -> Change:
+    """A veto that comes back continues the one record of the stage, so that the wait stays one line."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        record = stage_record(new, NodeStage.VETOED)
+        if record is None:
+            new.stages.append(StageRecord(name=NodeStage.VETOED, started_at=now, attempts=1))
+        elif record.ended_at is not None:
+            record.ended_at = None
+            record.attempts += 1
+        new.stage = current_stage(new)
+        return new
+
+    return change
+
+
+def waiting(text: str, look_at: datetime | None) -> Change:
+    def change(status: RemediationStatus) -> RemediationStatus:
+        if status.waiting_for == text and (not text or status.next_look_at is not None):
+            return status
+        new = copy(status)
+        new.waiting_for, new.next_look_at = text, look_at if text else None
+        return new
+
+    return change
+
+
+def fence_decided(kind: FenceKind) -> Change:
+    """Which fence was chosen; chosen once, so that a resumed incident does the same."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        if status.fence is not FenceKind.UNDECIDED:
+            return status
+        new = copy(status)
+        new.fence = kind
+        return new
+
+    return change
+
+
+def own_cordon(*, cordon: bool, taint: bool) -> Change:
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        new.owned.cordon, new.owned.fault_taint = cordon, taint
+        return new
+
+    return change
+
+
+def own_slurm(name: str, now: datetime, slurmd_started: datetime | None, foreign_reason: str) -> Change:
+    """Journal, before the strike, that this incident strikes the Slurm node, and which instance ran there."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        if new.owned.slurm_struck_at is None:
+            new.owned.slurm_struck_at = now
+            new.owned.slurmd_started_before = slurmd_started
+            new.owned.foreign_reason = foreign_reason
+        if name not in new.owned.slurm_down:
+            new.owned.slurm_down.append(name)
+        return new
+
+    return change
+
+
+def disown_slurm(name: str, now: datetime) -> Change:
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        new.owned.slurm_down = [owned for owned in new.owned.slurm_down if owned != name]
+        if not new.owned.slurm_down and new.replacement.slurm_restored_at is None:
+            new.replacement.slurm_restored_at = now
+        return new
+
+    return change
+
+
+def list_jobs(jobs: Iterable[JobRecord], now: datetime) -> Change:
+    """Add jobs not yet known; what is recorded about a job stays."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        known = {job.job_id for job in new.jobs}
+        new.jobs.extend(job for job in jobs if job.job_id not in known)
+        new.jobs_listed_at = new.jobs_listed_at or now
+        return new
+
+    return change
+
+
+def put_job(job: JobRecord) -> Change:
+    """Put a newer record of a job; a closed record and times already set stay as they are."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        new.jobs = [_merged(old, job) if old.job_id == job.job_id else old for old in new.jobs]
+        return new
+
+    return change
+
+
+_JOB_TIMES = ("stopping_at", "requeued_at", "started_at", "resumed_at", "requeue_asked_at")
+
+
+def _merged(old: JobRecord, new: JobRecord) -> JobRecord:
+    if old.closed:
+        return old
+    kept = {name: getattr(old, name) for name in _JOB_TIMES if getattr(old, name) is not None}
+    return new.model_copy(update=kept, deep=True)
+
+
+def replacement(update: Callable[[ReplacementRecord], None]) -> Change:
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        update(new.replacement)
+        return new
+
+    return change
+
+
+def drop_spare(host: str, *, refused: bool, message: str) -> Change:
+    """Forget the spare (it was refused, or the claim was lost) so that another can be claimed."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        record = new.replacement
+        if record.spare_host != host or record.admitted_at is not None:
+            return status
+        record.spare_host = record.spare_node = None
+        record.claimed_at = record.join_asked_at = record.joined_at = record.checked_at = None
+        record.message = message
+        if refused and host not in record.refused_hosts:
+            record.refused_hosts.append(host)
+        return new
+
+    return change
+
+
+def fold(fault: Fault) -> Change:
+    """A later fault of the same node. Known ones (same code and device) are only counted up."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        for known in status.more_faults:
+            if (known.code, known.device) == (fault.code, fault.device):
+                return status
+        if len(status.more_faults) >= MAX_FOLDED_FAULTS:
+            return status
+        new = copy(status)
+        new.more_faults.append(fault)
+        return new
+
+    return change
+
+
+def enqueue(name: str, event: str, routes: Iterable[str], now: datetime) -> Change:
+    """Put one message per route into the outbox. The key is made of the record and the event: once, ever."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        known = {delivery.key for delivery in new.outbox}
+        for route in routes:
+            key = f"{name}/{event}/{route}"
+            if key not in known:
+                new.outbox.append(Delivery(key=key, route=route, event=event, created_at=now, due_at=now))
+        return new
+
+    return change
+
+
+MAX_RETRY_SECONDS = 300.0
+
+
+def delivered(key: str, now: datetime) -> Change:
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        for delivery in new.outbox:
+            if delivery.key == key and delivery.delivered_at is None:
+                delivery.attempts += 1
+                delivery.delivered_at, delivery.last_error = now, ""
+        return new
+
+    return change
+
+
+def delivery_failed(key: str, now: datetime, error: str) -> Change:
+    """Next try after 1, 2, 4 ... 300 seconds."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        for delivery in new.outbox:
+            if delivery.key == key and delivery.delivered_at is None:
+                pause = min(MAX_RETRY_SECONDS, 2.0 ** min(delivery.attempts, 16))
+                delivery.attempts += 1
+                delivery.due_at = now + timedelta(seconds=pause)
+                delivery.last_error = error[:500]
+        return new
+
+    return change
+
+
+def close(outcome: Outcome, now: datetime, message: str) -> Change:
+    """End the incident: stages still running end here, nothing is owned any more."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        if status.outcome is not Outcome.OPEN:
+            return status
+        new = copy(status)
+        for record in new.stages:
+            record.ended_at = record.ended_at or max(now, record.started_at)
+        new = end(NodeStage.CLOSED, now)(new)
+        new.outcome, new.message, new.waiting_for, new.next_look_at = outcome, message, "", None
+        new.owned.cordon = new.owned.fault_taint = False
+        new.owned.slurm_down = []
+        if outcome is not Outcome.HEALED:
+            new.replacement.message = ""
+        return new
+
+    return change
+
+
+def chain(*changes: Change) -> Change:
+    """Several changes written as one."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        for one in changes:
+            status = one(status)
+        return status
+
+    return change

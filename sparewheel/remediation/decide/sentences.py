@@ -1,0 +1,188 @@
+"""The words that people read: per job, and per event. "No action needed" only where it is true."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sparewheel.api.base import format_time
+from sparewheel.api.faults import Fault
+from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation, Trigger
+from sparewheel.remediation.decide.record import ORDER, current_stage, stage_record
+
+COMMENT_PREFIX = "sparewheel: "
+_JOIN = " | "
+
+EVENT_DETECTED = "incident.detected"
+EVENT_WAITING = "incident.waiting"
+EVENT_CLOSED = "incident.closed"
+EVENT_JOB = "job.resumed"
+
+
+def clock(when: datetime) -> str:
+    return when.strftime("%H:%M:%S UTC")
+
+
+def fault_words(fault: Fault) -> str:
+    """``XID 79 on GPU 3 (GPU has fallen off the bus)``."""
+    where = (
+        f" on GPU {fault.gpu_index}" if fault.gpu_index is not None else f" on {fault.device}" if fault.device else ""
+    )
+    detail = f" ({fault.message[:120].rstrip('.')})" if fault.message else ""
+    return f"{fault.code}{where}{detail}"
+
+
+def cause_words(remediation: Remediation) -> str:
+    spec = remediation.spec
+    drill = " (a drill)" if spec.fault.drill else ""
+    if spec.trigger is Trigger.MANUAL:
+        return f"node {spec.node} was taken out for replacement by {spec.requested_by or 'an administrator'}"
+    if spec.trigger is Trigger.NODE_LOST:
+        return f"node {spec.node} was lost{drill}"
+    return f"node {spec.node} failed: {fault_words(spec.fault)}{drill}"
+
+
+def job_sentence(remediation: Remediation, job: JobRecord, ending: str = "") -> str:
+    """What ended the attempt, whose fault it was, and how the job goes on: one or two sentences."""
+    when = job.stopping_at or remediation.status.owned.slurm_struck_at
+    at = f" at {clock(when)}" if when else ""
+    blame = "" if remediation.spec.trigger is Trigger.MANUAL else "; that is the platform's fault, not the job's"
+    first = f"Attempt {job.attempt_before} ended{at} because {cause_words(remediation)}{blame}."
+    return f"{first} {_goes_on(job, ending)}"
+
+
+def _goes_on(job: JobRecord, ending: str) -> str:
+    if job.resumed_at is not None:
+        where = f" on {', '.join(job.hosts_after)}" if job.hosts_after else ""
+        origin = (
+            f"resumed from step {job.resumed_from_step}, so only work after that step was done again"
+            if job.resumed_from_step is not None
+            else "began again at the beginning, because it found no checkpoint"
+        )
+        return f"Attempt {job.attempt_after} {origin} (first new step {clock(job.resumed_at)}{where})."
+    if job.not_requeued_reason:
+        return f"It does not come back by itself: {job.not_requeued_reason}. Submit it again if it is still wanted."
+    if ending:
+        return f"Since then: {ending}."
+    if job.started_at is not None:
+        return f"Attempt {job.attempt_after} started at {clock(job.started_at)}; no action needed."
+    if job.requeued_at is not None:
+        return f"It was requeued at {clock(job.requeued_at)} and starts again by itself; no action needed."
+    return "It is given up to the grace period to save, and starts again by itself; no action needed."
+
+
+def with_comment(existing: str, sentence: str) -> str:
+    """The job's comment with our part replaced; the user's own part stays."""
+    head, found, _ = existing.partition(COMMENT_PREFIX)
+    own = (head if found else existing).strip().removesuffix(_JOIN.strip()).strip()
+    return f"{own}{_JOIN}{COMMENT_PREFIX}{sentence}" if own else f"{COMMENT_PREFIX}{sentence}"
+
+
+def needs_action(job: JobRecord) -> bool:
+    return bool(job.not_requeued_reason) and not job.resumed_at
+
+
+def cordon_reason(remediation: Remediation) -> str:
+    """Text for Slinky's node-cordon-reason; at most 256 characters there."""
+    return f"{remediation.metadata.name}: {fault_words(remediation.spec.fault)}"[:200]
+
+
+def _job_line(remediation: Remediation, job: JobRecord) -> str:
+    name = f" ({job.job_name})" if job.job_name else ""
+    what = job.message or job_sentence(remediation, job)
+    return f"Job {job.job_id}{name} of {job.user or 'an unknown user'}: {what}"
+
+
+def event_body(remediation: Remediation, event: str, created_at: datetime) -> dict[str, Any]:
+    """One message as data; ``sparewheel.notify.port.Event`` names the fields."""
+    spec, status = remediation.spec, remediation.status
+    kind, _, subject = event.partition("/")
+    jobs = [job for job in status.jobs if not subject or kind != EVENT_JOB or str(job.job_id) == subject]
+    action = any(needs_action(job) for job in jobs)
+    title, text = _title_and_text(remediation, kind, jobs)
+    return {
+        "event": kind,
+        "severity": "info"
+        if kind in {EVENT_CLOSED, EVENT_JOB}
+        else "critical"
+        if kind == EVENT_DETECTED
+        else "warning",
+        "title": title,
+        "text": text,
+        "time": format_time(created_at),
+        "remediation": remediation.metadata.name,
+        "node": spec.node,
+        "pool": spec.pool,
+        "stage": current_stage(status).value,
+        "outcome": status.outcome.value,
+        "fault": {
+            "code": spec.fault.code,
+            "device": spec.fault.device,
+            "gpuIndex": spec.fault.gpu_index,
+            "message": spec.fault.message,
+            "firstSeen": format_time(spec.fault.first_seen),
+        },
+        "jobs": [
+            {
+                "jobId": job.job_id,
+                "user": job.user,
+                "name": job.job_name,
+                "what": job.message or job_sentence(remediation, job),
+                "actionNeeded": needs_action(job),
+            }
+            for job in jobs
+        ],
+        "durations": durations(remediation),
+        "actionNeeded": action or (kind == EVENT_CLOSED and status.outcome is Outcome.FAILED),
+        "drill": spec.fault.drill,
+        "dryRun": spec.dry_run,
+    }
+
+
+def durations(remediation: Remediation) -> dict[str, float]:
+    """Seconds from the fault to the end of each stage that has ended."""
+    begin = remediation.spec.fault.first_seen
+    found: dict[str, float] = {}
+    for stage in ORDER:
+        record = stage_record(remediation.status, stage)
+        if record is not None and record.ended_at is not None:
+            found[stage.value] = round(max(0.0, (record.ended_at - begin).total_seconds()), 3)
+    return found
+
+
+def _title_and_text(remediation: Remediation, kind: str, jobs: list[JobRecord]) -> tuple[str, str]:
+    spec, status = remediation.spec, remediation.status
+    prefix = "Dry run: " if spec.dry_run else "Drill: " if spec.fault.drill else ""
+    lines = [_job_line(remediation, job) for job in jobs]
+    if kind == EVENT_DETECTED:
+        title = f"{prefix}{spec.fault.code} on {spec.node}"
+        opening = (
+            f"{prefix}{cause_words(remediation)[0].upper()}{cause_words(remediation)[1:]}. {_what_we_do(remediation)}"
+        )
+        nobody = [] if lines or status.jobs_listed_at is None else ["No job ran there."]
+        return title, "\n".join([opening, *lines, *nobody])
+    if kind == EVENT_WAITING:
+        title = f"{prefix}{spec.node} waits for {status.waiting_for or status.replacement.message or 'its next step'}"
+        return title[:200], "\n".join(
+            [f"{prefix}The incident {remediation.metadata.name} {_waits(remediation)}", *lines]
+        )
+    if kind == EVENT_JOB:
+        return f"{prefix}Job {jobs[0].job_id if jobs else ''} goes on", "\n".join(lines)
+    total = durations(remediation).get("closed")
+    title = f"{prefix}{spec.node}: {status.outcome.value.lower()}"
+    if total is not None:
+        title += f" after {total:.0f} s"
+    return title, "\n".join([status.message, *lines])
+
+
+def _waits(remediation: Remediation) -> str:
+    waits = remediation.status.waiting_for or remediation.status.replacement.message or "its next step"
+    return f"waits for {waits}. The node stays fenced; it goes on by itself."
+
+
+def _what_we_do(remediation: Remediation) -> str:
+    if remediation.spec.dry_run:
+        return "Nothing was touched; the record says what would have been done."
+    if remediation.status.fence is FenceKind.DRAIN:
+        return "Too many nodes were fenced just now, so it is only drained: running jobs go on, new ones stay away."
+    return "The node is fenced and is being replaced from spare capacity."

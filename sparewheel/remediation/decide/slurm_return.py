@@ -1,0 +1,55 @@
+"""When the struck Slurm node may be brought back: another instance has registered, and the state is ours to clear."""
+
+from __future__ import annotations
+
+from sparewheel.api.names import SLURM_REASON_PREFIX
+from sparewheel.api.remediation import Remediation
+from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
+
+SLINKY_PREFIX = "slurm-operator:"
+_SLINKY_TERMINATING = "pod is terminating"
+_SILENT = "not responding"
+
+
+def reason_is_ours(reason: str, incident: str) -> bool:
+    """Ours, Slinky's word for the pod that we deleted or the cordon that we made, Slurm's own, or none."""
+    text = reason.strip().lower()
+    if not text or text.startswith(_SILENT):
+        return True
+    name = incident.lower()
+    if text.startswith(SLURM_REASON_PREFIX):
+        return name in text
+    return text.startswith(SLINKY_PREFIX) and (_SLINKY_TERMINATING in text or name in text)
+
+
+def slurm_reason(incident: str, words: str) -> str:
+    """``sparewheel: XID 79 on GPU 3 (name of the record)``."""
+    return f"{SLURM_REASON_PREFIX} {words} ({incident})"
+
+
+def foreign(node: SlurmNodeView) -> str:
+    """Somebody else's reason for a node that is already out of service; such a node is theirs to bring back."""
+    out = node.states & {"DOWN", "DRAIN", "FAIL"}
+    text = node.reason.strip().lower()
+    known = not text or text.startswith((SLINKY_PREFIX, SLURM_REASON_PREFIX, _SILENT))
+    return "" if not out or known else node.reason
+
+
+def may_restore(
+    remediation: Remediation,
+    slurm: SlurmNodeView | Gone | Unknown | None,
+    successors: tuple[PodView, ...] | Unknown,
+) -> bool:
+    """Another pod (other uid, other node) is there, its slurmd has registered, and nobody else has spoken since."""
+    owned = remediation.status.owned
+    if not owned.slurm_down or owned.foreign_reason or owned.slurm_struck_at is None:
+        return False
+    if not isinstance(slurm, SlurmNodeView) or isinstance(successors, Unknown) or slurm.name not in owned.slurm_down:
+        return False
+    successor = any(
+        pod.uid != remediation.spec.worker_pod_uid and pod.node_name and not pod.deleting and not pod.finished
+        for pod in successors
+    )
+    started = slurm.slurmd_start_time
+    anew = started is not None and started != owned.slurmd_started_before
+    return successor and anew and slurm.registered and reason_is_ours(slurm.reason, remediation.metadata.name)

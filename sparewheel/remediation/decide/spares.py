@@ -1,0 +1,66 @@
+"""The search for a spare, beside the grace: claim, join, check, admit, each as early as it is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sparewheel.api.gpu_pool import GpuPoolSpec
+from sparewheel.api.remediation import NodeStage, Remediation
+from sparewheel.remediation.decide.budget import replacement_refused
+from sparewheel.remediation.decide.record import ended, is_open
+
+NO_SPARE_SECONDS = 10.0
+SLOT_SECONDS = 5.0
+JOIN_DEADLINE_SECONDS = 600.0
+"""A spare that has not passed its checks this long after its claim is given up for another."""
+
+
+class SpareAction(StrEnum):
+    NONE = "none"
+    CLAIM = "claim"
+    JOIN = "join"
+    CHECK = "check"
+    ADMIT = "admit"
+    GIVE_UP = "give_up"
+
+
+@dataclass(frozen=True, slots=True)
+class SpareStep:
+    action: SpareAction
+    message: str = ""
+    """What it waits for; journalled so that people see it."""
+    look_again_seconds: float = 1.0
+    done: bool = False
+
+
+def next_spare_step(
+    remediation: Remediation,
+    pool: GpuPoolSpec,
+    veto: str,
+    incidents: Iterable[Remediation],
+    now: datetime,
+) -> SpareStep:
+    """The next step; ``veto`` is empty when nothing vetoes. A claim already made is kept through a veto."""
+    status, record = remediation.status, remediation.status.replacement
+    if not is_open(remediation) or remediation.spec.dry_run or record.admitted_at is not None:
+        return SpareStep(SpareAction.NONE, done=True)
+    if not ended(status, NodeStage.FENCED):
+        return SpareStep(SpareAction.NONE, look_again_seconds=0.5)
+    if veto:
+        return SpareStep(SpareAction.NONE, look_again_seconds=NO_SPARE_SECONDS)
+    if record.spare_host is None:
+        return _claim(remediation, pool, incidents)
+    if record.claimed_at is not None and now - record.claimed_at > timedelta(seconds=JOIN_DEADLINE_SECONDS):
+        return SpareStep(SpareAction.GIVE_UP, f"spare {record.spare_host} did not become ready in time")
+    action = SpareAction.JOIN if record.joined_at is None else SpareAction.CHECK
+    return SpareStep(action if record.checked_at is None else SpareAction.ADMIT)
+
+
+def _claim(remediation: Remediation, pool: GpuPoolSpec, incidents: Iterable[Remediation]) -> SpareStep:
+    refused = replacement_refused(remediation.metadata.name, remediation.spec.pool, pool, incidents)
+    if refused:
+        return SpareStep(SpareAction.NONE, refused, SLOT_SECONDS)
+    return SpareStep(SpareAction.CLAIM)
