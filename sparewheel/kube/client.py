@@ -16,10 +16,10 @@ from sparewheel.kube.answers import Request, error_from_status, error_from_watch
 from sparewheel.kube.port import POD, GoneError, Json, Listing, Resource, UnavailableError, WatchEvent
 
 PAGE: Final = 500
-WATCH_SECONDS: Final = 280
-"""The server ends a watch after this; a new one goes on from the last resourceVersion."""
-WATCH_SILENCE_SECONDS: Final = 90.0
-"""Bookmarks come about once a minute; a watch silent for longer than this is taken for dead."""
+WATCH_SECONDS: Final = 55
+"""The server ends a watch after this, just after a bookmark; a new one goes on from there."""
+WATCH_SILENCE_SECONDS: Final = 70.0
+"""An idle watch may stay silent until its end (seen on 1.36); one silent for longer is dead."""
 TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=5.0)
 WRITE_OPTIONS: Final = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 
@@ -133,7 +133,7 @@ class KubeClient:
                         raise error_from_watch(request, cast("Json", event["object"]))
                     yield WatchEvent(event["type"], cast("Json", event["object"]))
         except (httpx.HTTPError, httpx.StreamError, msgspec.DecodeError, AccessError, OSError) as error:
-            raise UnavailableError(f"{request}: {error or type(error).__name__}") from error
+            raise UnavailableError(f"{request}: {str(error) or type(error).__name__}") from error
 
     async def create(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
         name = str(body.get("metadata", {}).get("name", ""))
@@ -209,7 +209,7 @@ class KubeClient:
             response = await self._http.request(method, path, params=dict(params), content=content, headers=headers)
         except (httpx.HTTPError, AccessError, OSError) as error:
             raise UnavailableError(
-                f"{request}: {self.access.server} did not answer: {error or type(error).__name__}"
+                f"{request}: {self.access.server} did not answer: {str(error) or type(error).__name__}"
             ) from error
         if response.is_success:
             try:

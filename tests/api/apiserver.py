@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from sparewheel.kube.access import Access, from_text
+
 START_SECONDS = 90.0
 
 
@@ -107,6 +109,13 @@ def _kubeconfig(folder: Path, server: str) -> Path:
     }
     path.write_text(json.dumps(content))  # JSON is YAML
     return path
+
+
+def with_token(kubeconfig: Path, token: str) -> Access:
+    """The same server, asked with a bearer token in place of the admin's certificate."""
+    config = json.loads(kubeconfig.read_text())
+    config["users"] = [{"name": "admin", "user": {"token": token}}]
+    return from_text(json.dumps(config), folder=kubeconfig.parent)
 
 
 def _wait_ready(server: str, folder: Path, processes: list[subprocess.Popen[bytes]]) -> None:

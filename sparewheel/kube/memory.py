@@ -1,0 +1,367 @@
+"""Kubernetes in memory, for tests: resourceVersions, preconditions, watches, evictions, and faults on demand.
+
+It follows the API server where our code depends on it: stale writes conflict, ``status`` is written by its subresource
+alone, deleting a Node takes its pods along (as the pod garbage collector does), pods of a dead node linger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import uuid
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from sparewheel.api.base import format_time
+from sparewheel.api.names import GROUP
+from sparewheel.clock import Clock, SystemClock
+from sparewheel.kube.objects import fields_match, labels_match, merged
+from sparewheel.kube.port import (
+    NODE,
+    PDB,
+    POD,
+    ConflictError,
+    GoneError,
+    Json,
+    KubeError,
+    Listing,
+    NotFoundError,
+    Resource,
+    TooManyRequestsError,
+    WatchEvent,
+)
+
+Key = tuple[str, str]
+"""Namespace ("" for cluster-scoped) and name."""
+Verb = Literal["get", "list", "watch", "create", "replace", "patch", "delete", "evict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, as the fault hooks and the tests see it."""
+
+    verb: Verb
+    resource: Resource
+    name: str
+    namespace: str | None = None
+    subresource: str | None = None
+    body: Json | None = None
+
+    @property
+    def writes(self) -> bool:
+        return self.verb not in {"get", "list", "watch"}
+
+
+@dataclass(slots=True)
+class FaultRule:
+    """Raise ``error`` at the next ``times`` matching calls, before or after they took effect."""
+
+    error: BaseException
+    verb: Verb | None = None
+    resource: Resource | None = None
+    name: str | None = None
+    when: Literal["before", "after"] = "before"
+    times: int = 1
+
+    def matches(self, call: Call, when: str) -> bool:
+        return (
+            self.times > 0
+            and self.when == when
+            and self.verb in {None, call.verb}
+            and self.resource in {None, call.resource}
+            and self.name in {None, call.name}
+        )
+
+
+@dataclass(slots=True)
+class _Logged:
+    version: int
+    resource: Resource
+    namespace: str
+    event: WatchEvent
+
+
+@dataclass(slots=True)
+class MemoryKube:
+    """Implements ``sparewheel.kube.port.Kube``."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    calls: list[Call] = field(default_factory=list[Call])
+    """Every request in order; reads too."""
+    faults: list[FaultRule] = field(default_factory=list[FaultRule])
+    before: Callable[[Call], None] | None = None
+    """Called before each request takes effect; may raise."""
+    after: Callable[[Call], None] | None = None
+    """Called after each request took effect; may raise: the caller then doesn't know that it did."""
+    dead_nodes: set[str] = field(default_factory=set[str])
+    """Nodes whose kubelet answers no more: their pods stay Terminating until force-deleted or the Node goes."""
+    blocked_evictions: set[Key] = field(default_factory=set[Key])
+    """Pods (namespace, name) whose eviction a budget blocks, besides those that a stored PodDisruptionBudget blocks."""
+    _version: int = 1
+    _oldest: int = 1
+    _objects: dict[Resource, dict[Key, Json]] = field(default_factory=dict[Resource, dict[Key, Json]])
+    _log: list[_Logged] = field(default_factory=list[_Logged])
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _epoch: int = 0
+
+    # ------------------------------------------------------------------ for tests
+    def put(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
+        """Store an object as it stands, status included; no hooks, no preconditions. Returns what is stored."""
+        body = copy.deepcopy(body)
+        key = self._key(resource, str(body["metadata"]["name"]), namespace or body["metadata"].get("namespace"))
+        existing = self._table(resource).get(key)
+        return copy.deepcopy(self._store(resource, key, body, existing))
+
+    def drop(self, resource: Resource, name: str, namespace: str | None = None) -> None:
+        """Remove an object at once; no hooks."""
+        self._remove(resource, self._key(resource, name, namespace))
+
+    def peek(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
+        """The object, without hooks and without being recorded."""
+        return copy.deepcopy(self._table(resource).get(self._key(resource, name, namespace)))
+
+    def fail(
+        self,
+        error: BaseException,
+        verb: Verb | None = None,
+        resource: Resource | None = None,
+        name: str | None = None,
+        *,
+        when: Literal["before", "after"] = "before",
+        times: int = 1,
+    ) -> None:
+        """Let the next matching requests fail."""
+        self.faults.append(FaultRule(error, verb, resource, name, when, times))
+
+    def end_watches(self, *, expire: bool = False) -> None:
+        """End all open watches; ``expire`` makes every resourceVersion known so far too old to watch from."""
+        self._epoch += 1
+        if expire:
+            self._version += 1
+            self._oldest = self._version
+            self._log.clear()
+        self._wake()
+
+    @property
+    def writes(self) -> list[Call]:
+        return [call for call in self.calls if call.writes]
+
+    # ------------------------------------------------------------------ the port
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        call = Call("get", resource, name, namespace)
+        await self._begin(call)
+        found = copy.deepcopy(self._existing(call))
+        self._end(call)
+        return found
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
+        field_selector: str | None = None,
+    ) -> Listing:
+        call = Call("list", resource, "", namespace)
+        await self._begin(call)
+        items = [
+            copy.deepcopy(body)
+            for (space, _), body in sorted(self._table(resource).items())
+            if (namespace is None or space == namespace)
+            and labels_match(body, label_selector or {})
+            and fields_match(body, field_selector)
+        ]
+        self._end(call)
+        return Listing(items, str(self._version))
+
+    async def watch(
+        self, resource: Resource, resource_version: str, namespace: str | None = None
+    ) -> AsyncGenerator[WatchEvent, None]:
+        call = Call("watch", resource, "", namespace)
+        await self._begin(call)
+        seen, epoch = int(resource_version or 0), self._epoch
+        if seen < self._oldest:
+            raise GoneError(f"watch {resource.kind}: 410 too old resource version: {resource_version}")
+        while epoch == self._epoch:
+            news = self._news
+            for logged in [item for item in self._log if item.version > seen]:
+                seen = logged.version
+                if logged.resource == resource and (namespace is None or logged.namespace == namespace):
+                    yield WatchEvent(logged.event.type, copy.deepcopy(logged.event.object))
+            await news.wait()  # already set when something came in while we yielded
+
+    async def create(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
+        body = copy.deepcopy(body)
+        space = namespace or body["metadata"].get("namespace")
+        name = str(body["metadata"].get("name") or body["metadata"]["generateName"] + uuid.uuid4().hex[:5])
+        body["metadata"]["name"] = name
+        call = Call("create", resource, name, space, body=copy.deepcopy(body))
+        await self._begin(call)
+        key = self._key(resource, name, space)
+        if key in self._table(resource):
+            raise ConflictError(f"create {resource.kind} {name}: 409 already exists")
+        if resource not in {NODE, PDB, POD}:
+            body.pop("status", None)
+        stored = copy.deepcopy(self._store(resource, key, body, None))
+        self._end(call)
+        return stored
+
+    async def replace(
+        self, resource: Resource, body: Json, namespace: str | None = None, subresource: str | None = None
+    ) -> Json:
+        body = copy.deepcopy(body)
+        space = namespace or body["metadata"].get("namespace")
+        call = Call("replace", resource, str(body["metadata"]["name"]), space, subresource, copy.deepcopy(body))
+        await self._begin(call)
+        return self._update(call, body)
+
+    async def merge_patch(
+        self, resource: Resource, name: str, patch: Json, namespace: str | None = None, subresource: str | None = None
+    ) -> Json:
+        call = Call("patch", resource, name, namespace, subresource, copy.deepcopy(patch))
+        await self._begin(call)
+        existing = self._existing(call)
+        wanted_version = patch.get("metadata", {}).get("resourceVersion")
+        body = merged(existing, patch)
+        body["metadata"]["resourceVersion"] = wanted_version or existing["metadata"]["resourceVersion"]
+        return self._update(call, body)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        uid: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        call = Call("delete", resource, name, namespace, body={"uid": uid, "graceSeconds": grace_seconds})
+        await self._begin(call)
+        self._delete(call, uid, force=grace_seconds == 0)
+        self._end(call)
+
+    async def evict(self, pod: str, namespace: str, uid: str | None = None) -> None:
+        call = Call("evict", POD, pod, namespace, body={"uid": uid})
+        await self._begin(call)
+        body = self._existing(call)
+        if (namespace, pod) in self.blocked_evictions or self._budget_blocks(body, namespace):
+            raise TooManyRequestsError(
+                f"evict Pod {namespace}/{pod}: 429 Cannot evict pod as it would violate the pod's disruption budget."
+            )
+        self._delete(call, uid, force=False)
+        self._end(call)
+
+    # ------------------------------------------------------------------ inside
+    async def _begin(self, call: Call) -> None:
+        self.calls.append(call)
+        await asyncio.sleep(0)  # every request is a point where others run
+        if self.before is not None:
+            self.before(call)
+        self._raise(call, "before")
+
+    def _end(self, call: Call) -> None:
+        if self.after is not None:
+            self.after(call)
+        self._raise(call, "after")
+
+    def _raise(self, call: Call, when: str) -> None:
+        for rule in self.faults:
+            if rule.matches(call, when):
+                rule.times -= 1
+                raise rule.error
+
+    def _table(self, resource: Resource) -> dict[Key, Json]:
+        return self._objects.setdefault(resource, {})
+
+    def _key(self, resource: Resource, name: str, namespace: str | None) -> Key:
+        if resource.namespaced and not namespace:
+            raise KubeError(f"{resource.kind} {name}: a namespaced kind needs a namespace")
+        return (namespace or "") if resource.namespaced else "", name
+
+    def _existing(self, call: Call) -> Json:
+        found = self._table(call.resource).get(self._key(call.resource, call.name, call.namespace))
+        if found is None:
+            raise NotFoundError(f"{call.verb} {call.resource.kind} {call.name}: 404 not found")
+        return found
+
+    def _update(self, call: Call, body: Json) -> Json:
+        existing = self._existing(call)
+        for precondition in ("resourceVersion", "uid"):
+            wanted = body["metadata"].get(precondition)
+            if wanted is not None and wanted != existing["metadata"][precondition]:
+                raise ConflictError(f"{call.verb} {call.resource.kind} {call.name}: 409 {precondition} differs")
+        if call.subresource == "status":
+            result = copy.deepcopy(existing)
+            result["status"] = copy.deepcopy(body.get("status", {}))
+        else:
+            result = copy.deepcopy(body)
+            result.pop("status", None)
+            if "status" in existing:
+                result["status"] = copy.deepcopy(existing["status"])
+        stored = self._store(call.resource, self._key(call.resource, call.name, call.namespace), result, existing)
+        answer = copy.deepcopy(stored)
+        self._end(call)
+        return answer
+
+    def _store(self, resource: Resource, key: Key, body: Json, existing: Json | None) -> Json:
+        metadata = cast("Json", body.setdefault("metadata", {}))
+        body["kind"] = resource.kind
+        body["apiVersion"] = f"{resource.group}/{resource.version}" if resource.group else resource.version
+        if key[0]:
+            metadata["namespace"] = key[0]
+        old = cast("Json", existing["metadata"]) if existing else {}
+        metadata["uid"] = old.get("uid") or metadata.get("uid") or str(uuid.uuid4())
+        metadata["creationTimestamp"] = old.get("creationTimestamp") or format_time(self.clock.now())
+        if existing is not None and {**body, "metadata": _stable(metadata)} == {
+            **existing,
+            "metadata": _stable(old),
+        }:
+            return existing  # a write that changes nothing makes no new version
+        if resource.group == GROUP:
+            changed = existing is None or existing.get("spec") != body.get("spec")
+            metadata["generation"] = int(old.get("generation", 0)) + (1 if changed else 0)
+        self._version += 1
+        metadata["resourceVersion"] = str(self._version)
+        self._table(resource)[key] = body
+        self._emit(resource, key, "MODIFIED" if existing else "ADDED", body)
+        return body
+
+    def _delete(self, call: Call, uid: str | None, *, force: bool) -> None:
+        body = self._existing(call)
+        if uid is not None and uid != body["metadata"]["uid"]:
+            raise ConflictError(f"{call.verb} {call.resource.kind} {call.name}: 409 uid precondition failed")
+        key = self._key(call.resource, call.name, call.namespace)
+        if call.resource == POD and not force and body.get("spec", {}).get("nodeName") in self.dead_nodes:
+            body = copy.deepcopy(body)
+            body["metadata"].setdefault("deletionTimestamp", format_time(self.clock.now()))
+            self._store(POD, key, body, self._existing(call))
+            return
+        self._remove(call.resource, key)
+        if call.resource == NODE:
+            for pod_key, pod in list(self._table(POD).items()):
+                if pod.get("spec", {}).get("nodeName") == call.name:
+                    self._remove(POD, pod_key)
+
+    def _remove(self, resource: Resource, key: Key) -> None:
+        body = copy.deepcopy(self._table(resource).pop(key))
+        self._version += 1
+        body["metadata"]["resourceVersion"] = str(self._version)
+        self._emit(resource, key, "DELETED", body)
+
+    def _emit(self, resource: Resource, key: Key, kind: Literal["ADDED", "MODIFIED", "DELETED"], body: Json) -> None:
+        self._log.append(_Logged(self._version, resource, key[0], WatchEvent(kind, copy.deepcopy(body))))
+        self._wake()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    def _budget_blocks(self, pod: Json, namespace: str) -> bool:
+        for (space, _), budget in self._table(PDB).items():
+            selector = budget.get("spec", {}).get("selector", {}).get("matchLabels", {})
+            if space == namespace and labels_match(pod, selector):
+                return int(budget.get("status", {}).get("disruptionsAllowed", 0)) == 0
+        return False
+
+
+def _stable(metadata: Json) -> Json:
+    return {key: value for key, value in metadata.items() if key not in {"resourceVersion", "generation"}}

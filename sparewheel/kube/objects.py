@@ -1,0 +1,41 @@
+"""Small pure helpers on objects as plain JSON: merge patch and selectors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, cast
+
+from sparewheel.kube.port import Json
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """JSON merge patch (RFC 7386): null removes, objects are merged, all else is replaced."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    result: Json = copy.deepcopy(cast("Json", target)) if isinstance(target, dict) else {}
+    for key, value in cast("Json", patch).items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def labels_match(body: Json, wanted: Mapping[str, str]) -> bool:
+    labels = cast("dict[str, str]", body["metadata"].get("labels") or {})
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def fields_match(body: Json, selector: str | None) -> bool:
+    for term in (selector or "").split(","):
+        if not term:
+            continue
+        path, _, wanted = term.partition("=")
+        negated = path.endswith("!")
+        value: Any = body
+        for part in path.rstrip("!").split("."):
+            value = cast("Json", value).get(part) if isinstance(value, dict) else None
+        if (str(value or "") == wanted.lstrip("=")) == negated:
+            return False
+    return True

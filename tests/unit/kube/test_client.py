@@ -1,0 +1,159 @@
+"""The client's reading of answers that a healthy API server seldom gives."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from sparewheel.kube.access import Access, AccessError, ExecAuth, TokenFileAuth, from_text
+from sparewheel.kube.client import KubeClient
+from sparewheel.kube.port import (
+    NODE,
+    POD,
+    ConflictError,
+    GoneError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnavailableError,
+)
+
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+def client_of(handler: Handler, auth: httpx.Auth | None = None) -> KubeClient:
+    access = Access("http://api.test", True, auth)
+    return KubeClient(access, read_attempts=1, transport=httpx.MockTransport(handler))
+
+
+def status(code: int, reason: str, message: str = "", **details: Any) -> httpx.Response:
+    body = {"kind": "Status", "code": code, "reason": reason, "message": message, "details": details}
+    return httpx.Response(code, json=body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (status(404, "NotFound", name="n", kind="nodes"), NotFoundError),
+        (status(404, "NotFound", name="other", kind="nodes"), UnavailableError),
+        (httpx.Response(404, text="404 page not found"), UnavailableError),
+        (httpx.Response(404, text="<html>nginx</html>"), UnavailableError),
+        (httpx.Response(200, text="<html>login</html>"), UnavailableError),
+        (status(401, "Unauthorized"), UnavailableError),
+        (status(403, "Forbidden"), InvalidError),
+        (status(409, "Conflict"), ConflictError),
+        (status(410, "Expired"), GoneError),
+        (status(422, "Invalid", causes=[{"field": "spec"}]), InvalidError),
+        (status(422, "Invalid", causes=[{"field": "metadata.uid"}]), ConflictError),
+        (status(429, "TooManyRequests"), TooManyRequestsError),
+        (status(500, "InternalError"), UnavailableError),
+        (status(504, "Timeout"), UnavailableError),
+        (httpx.Response(302, headers={"Location": "http://elsewhere.test"}), UnavailableError),
+    ],
+)
+async def test_answers_become_errors(answer: httpx.Response, error: type[KubeError]) -> None:
+    async with client_of(lambda _: answer) as client:
+        with pytest.raises(KubeError, match=r"get Node n|no JSON") as caught:
+            await client.get(NODE, "n")
+    assert type(caught.value) is error
+
+
+async def test_busy_says_when_to_ask_again() -> None:
+    async with client_of(lambda _: httpx.Response(429, headers={"Retry-After": "10"})) as client:
+        with pytest.raises(TooManyRequestsError) as caught:
+            await client.evict("p", "s")
+    assert caught.value.retry_after_seconds == 10
+
+
+async def test_a_list_whose_token_expired_begins_again_once() -> None:
+    pages = iter([
+        httpx.Response(200, json={"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "t"}}),
+        status(410, "Expired"),
+        httpx.Response(200, json={"items": [{"metadata": {"name": "b"}}], "metadata": {"resourceVersion": "9"}}),
+    ])  # fmt: skip
+    async with client_of(lambda _: next(pages)) as client:
+        listing = await client.list(NODE)
+    assert [item["metadata"]["name"] for item in listing.items] == ["b"]
+    assert listing.resource_version == "9"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (status(410, "Expired"), GoneError),
+        (httpx.Response(200, text=json.dumps({"type": "ERROR", "object": {"code": 410, "reason": "Gone"}})), GoneError),
+        (httpx.Response(200, text=json.dumps({"type": "ERROR", "object": {"code": 500}})), UnavailableError),
+        (httpx.Response(200, text='{"type": "ADDED", "object": {'), UnavailableError),
+        (httpx.Response(503, text="no"), UnavailableError),
+    ],
+)
+async def test_broken_watches(answer: httpx.Response, error: type[KubeError]) -> None:
+    async with client_of(lambda _: answer) as client:
+        with pytest.raises(error):
+            async for _ in client.watch(POD, "5"):
+                pass
+
+
+async def test_a_renewed_token_is_read(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["Authorization"])
+        return httpx.Response(200, json={})
+
+    token = tmp_path / "token"
+    token.write_text("one\n")
+    async with client_of(handler, TokenFileAuth(token)) as client:
+        await client.get(NODE, "n")
+        token.write_text("two")
+        os.utime(token, ns=(1, 1))
+        await client.get(NODE, "n")
+    assert seen == ["Bearer one", "Bearer two"]
+
+
+async def test_a_lost_token_file_is_no_answer(tmp_path: Path) -> None:
+    async with client_of(lambda _: httpx.Response(200, json={}), TokenFileAuth(tmp_path / "none")) as client:
+        with pytest.raises(UnavailableError, match="none"):
+            await client.get(NODE, "n")
+
+
+async def test_a_credential_plugin_is_asked_again_after_a_refusal(tmp_path: Path) -> None:
+    counter = tmp_path / "count"
+    script = f"""n=$(cat {counter} 2>/dev/null || echo 0); n=$((n+1)); echo $n > {counter}
+echo '{{"status": {{"token": "'$n'"}}}}'"""
+    seen: list[str] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["Authorization"])
+        return httpx.Response(401 if len(seen) == 2 else 200, json={})
+
+    async with client_of(handler, ExecAuth(["sh", "-c", script])) as client:
+        await client.get(NODE, "n")
+        await client.get(NODE, "n")
+    assert seen == ["Bearer 1", "Bearer 1", "Bearer 2"]
+
+
+async def test_a_credential_plugin_that_fails_is_named() -> None:
+    async with client_of(lambda _: httpx.Response(200), ExecAuth(["sh", "-c", "echo no login >&2; exit 3"])) as client:
+        with pytest.raises(UnavailableError, match="sh failed with 3: no login"):
+            await client.get(NODE, "n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no complete kubeconfig"),
+        ("a: [", "no complete kubeconfig"),
+        ("{contexts: [], clusters: [], users: [], current-context: x}", "'x'"),
+    ],
+)
+def test_a_broken_kubeconfig_is_named(text: str, message: str) -> None:
+    with pytest.raises(AccessError, match=message):
+        from_text(text, source="the kubeconfig")
