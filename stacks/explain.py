@@ -30,8 +30,10 @@ def _sentence(detail: ErrorDetails, owner: type[BaseModel] | None, field: FieldI
     if kind == "extra_forbidden":
         known = sorted(owner.model_fields) if owner else []
         close = get_close_matches(str(detail["loc"][-1]), known, n=1)
-        return f"there is no such setting; did you mean {close[0]}?" if close else (
-            f"there is no such setting; the settings here are {', '.join(known)}"
+        return (
+            f"there is no such setting; did you mean {close[0]}?"
+            if close
+            else (f"there is no such setting; the settings here are {', '.join(known)}")
         )
     if kind == "union_tag_not_found":
         return "kind is missing" + _meaning(field)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, field_validator
 
 from sparewheel.api.faults import Action
@@ -22,7 +24,8 @@ class Agent(Area):
 
     kernel_log: AbsolutePath = Field(default="/dev/kmsg", description="kernel log, as the host sees it")
     heartbeat_interval_seconds: float = Field(default=5.0, ge=1, le=60)
-    hcas: int = Field(default=0, ge=0, description="InfiniBand or RoCE adapters that a healthy host has")
+    gpu_source: Literal["nvml", "device-files"] = Field(default="nvml", description="how GPUs are counted")
+    allow_drills: bool = Field(default=False, description="faults injected on purpose, and marked so, are acted on")
 
 
 class RemediationConfig(Area):

@@ -1,0 +1,62 @@
+"""The Kubernetes cluster: a kubeconfig, the provider that everything else is made with, and our namespaces."""
+
+from __future__ import annotations
+
+import shlex
+
+import pulumi
+import pulumi_kubernetes as k8s
+from pulumi_command import local
+
+from components import settings
+from components.names import SLURM_NAMESPACE
+from sparewheel.api.names import NAMESPACE
+from stacks.platform import Cluster as ClusterConfig
+from stacks.platform import CommandCluster
+
+
+class Cluster(pulumi.ComponentResource):
+    """A cluster that is there, or one that a command makes or knows."""
+
+    kubeconfig: pulumi.Output[str]
+    """Secret; as the cluster's administrator."""
+    provider: k8s.Provider
+
+    def __init__(self, name: str, config: ClusterConfig, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("sparewheel:platform:Cluster", name, None, opts)
+        self.kubeconfig = pulumi.Output.secret(self._kubeconfig(name, config))
+        self.provider = k8s.Provider(
+            name,
+            kubeconfig=self.kubeconfig,
+            # Without it the provider guesses from the kubeconfig, and a renewed certificate would replace everything.
+            cluster_identifier=f"{pulumi.get_project()}/{pulumi.get_stack()}",
+            enable_config_map_mutable=True,
+            enable_secret_mutable=True,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        for namespace in (SLURM_NAMESPACE, NAMESPACE):
+            k8s.core.v1.Namespace(
+                f"{name}-{namespace}",
+                metadata={"name": namespace},
+                opts=pulumi.ResourceOptions(parent=self, provider=self.provider),
+            )
+        self.register_outputs({"kubeconfig": self.kubeconfig})
+
+    def _kubeconfig(self, name: str, config: ClusterConfig) -> pulumi.Input[str]:
+        if isinstance(config, CommandCluster):
+            return self._command(name, config.command, config.destroy_command, config.rerun)
+        if config.kubeconfig_path is not None:
+            return self._command(name, f"cat {shlex.quote(config.kubeconfig_path)}")
+        return settings.secret(config.kubeconfig_secret or "")
+
+    def _command(self, name: str, create: str, delete: str | None = None, rerun: str = "") -> pulumi.Output[str]:
+        """What a command prints; run once, and again when its text or ``rerun`` changes."""
+        command = local.Command(
+            f"{name}-kubeconfig",
+            create=create,
+            delete=delete,
+            triggers=[rerun],
+            logging=local.Logging.NONE,
+            opts=pulumi.ResourceOptions(parent=self, additional_secret_outputs=["stdout", "stderr"]),
+        )
+        return command.stdout

@@ -1,0 +1,1 @@
+-- The platform's submit filter: a batch job that may be requeued restarts ahead of the queue, on the nodes it kept.

@@ -1,0 +1,110 @@
+"""A GPU pool: what is wanted of it (GpuPool), its Slurm workers (NodeSet), and its machines (PoolCapacity)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.names import HOME_CLAIM, SLURM, SLURM_NAMESPACE
+from components.people import accounts_mount, accounts_volume
+from components.pool_capacity import PoolCapacity
+from components.slinky import container, slinky
+from sparewheel.api.gpu_pool import GpuPoolSpec, NodeSetRef
+from sparewheel.api.names import API_VERSION, GPU_RESOURCE, LABEL_POOL, LABEL_ROLE, NAMESPACE, ROLE_ACTIVE
+from stacks.platform import Images
+from stacks.pools import Pool
+
+TERMINATION_MARGIN_SECONDS = 30
+"""A worker pod may live this much longer than its jobs' grace, to end them and say goodbye."""
+
+
+def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
+    """What the cluster is told about the pool."""
+    return GpuPoolSpec(
+        size=pool.size,
+        spares=pool.spares,
+        gpus_per_node=pool.gpus_per_node,
+        backend=pool.backend,
+        node_set_ref=NodeSetRef(namespace=SLURM_NAMESPACE, name=pool.name),
+        grace_seconds=grace_seconds,
+        driver=pool.driver,
+        max_concurrent_replacements=pool.max_concurrent_replacements,
+        node_lost_seconds=pool.node_lost_seconds,
+        drain_deadline_seconds=pool.drain_deadline_seconds,
+        warm_spares=pool.warm_spares,
+        dry_run=pool.dry_run or dry_run,
+        replace=list(pool.replace),
+    )
+
+
+def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, Any]:
+    """One worker per node that is in the pool and active; Slurm's partition has the pool's name."""
+    limits: dict[str, Any] = {GPU_RESOURCE: pool.gpus_per_node}
+    if pool.cpus is not None:
+        limits["cpu"] = pool.cpus
+    if pool.memory is not None:
+        limits["memory"] = pool.memory
+    return {
+        "controllerRef": {"name": SLURM},
+        "replicas": pool.size,
+        "slurmd": container(
+            images,
+            images.slurmd,
+            resources={"limits": limits},
+            volumeMounts=[accounts_mount(), {"name": "home", "mountPath": "/home"}],
+        ),
+        "logfile": container(images, images.base),
+        "partition": {"enabled": True, "config": pool.partition.config()},
+        "extraConf": f"Gres=gpu:{pool.gpus_per_node}",
+        "template": {
+            "metadata": {"labels": dict(pool.worker_labels)},
+            "spec": {
+                "nodeSelector": {LABEL_POOL: pool.name, LABEL_ROLE: ROLE_ACTIVE, **pool.node_selector},
+                "tolerations": [{"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}],
+                "terminationGracePeriodSeconds": grace_seconds + TERMINATION_MARGIN_SECONDS,
+                "volumes": [
+                    accounts_volume(),
+                    {"name": "home", "persistentVolumeClaim": {"claimName": HOME_CLAIM}},
+                ],
+            },
+        },
+    }
+
+
+class GpuNodePool(pulumi.ComponentResource):
+    """Ready when ``size`` nodes are active and their workers are registered in Slurm."""
+
+    def __init__(
+        self,
+        name: str,
+        pool: Pool,
+        images: Images,
+        *,
+        kubeconfig: pulumi.Input[str],
+        grace_seconds: int,
+        dry_run: bool = False,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("sparewheel:pool:GpuNodePool", name, None, opts)
+        spec = pool_spec(pool, grace_seconds, dry_run=dry_run)
+        wanted = k8s.apiextensions.CustomResource(
+            f"gpupool-{pool.name}",
+            api_version=API_VERSION,
+            kind="GpuPool",
+            metadata={"name": pool.name, "namespace": NAMESPACE},
+            spec=spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        workers = slinky("NodeSet", pool.name, node_set_spec(pool, images, grace_seconds), self)
+        PoolCapacity(
+            f"capacity-{pool.name}",
+            kubeconfig=kubeconfig,
+            namespace=NAMESPACE,
+            pool=pool.name,
+            spec=spec,
+            deadline_seconds=pool.deadline_seconds,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[wanted, workers]),
+        )
+        self.register_outputs({})

@@ -1,0 +1,14 @@
+"""Pieces of Kubernetes objects as Kubernetes writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def raw(body: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
+    """A piece in camelCase: pods are the same text in our own objects, in Slinky's and in Kubernetes' kinds.
+
+    The SDK's types know snake_case keys only, though it sends either; the API server checks every field strictly.
+    """
+    return body

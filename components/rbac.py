@@ -1,0 +1,111 @@
+"""What our agent and controller may do: every resource and verb by name, secrets one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.manifest import raw
+from components.names import AGENT, CONTROLLER, SLURM_NAMESPACE, TOKEN, TOKEN_USER
+from sparewheel.api.names import GROUP, NAMESPACE, SLINKY_GROUP
+from stacks.base import CREDENTIALS_SECRET
+
+READ: Final = ["get", "list", "watch"]
+WRITE: Final = ["create", "update", "patch"]
+
+
+def rule(group: str, resources: list[str], verbs: list[str], names: list[str] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"apiGroups": [group], "resources": resources, "verbs": verbs}
+    return {**found, "resourceNames": names} if names else found
+
+
+AGENT_CLUSTER: Final = [
+    # An admission policy of ours binds these to the agent's own node.
+    rule(GROUP, ["nodehealths"], ["get", "create", "patch"]),
+    rule(GROUP, ["nodehealths/status"], ["patch"]),
+    rule("", ["nodes"], ["get"]),
+    rule("", ["nodes/status"], ["patch"]),
+]
+EVENTS: Final = [rule("", ["events"], ["create", "patch"])]
+
+CONTROLLER_CLUSTER: Final = [
+    rule("", ["nodes"], [*READ, "patch", "update", "delete"]),
+    rule("", ["pods"], READ),
+    rule(GROUP, ["nodehealths"], [*READ, "delete"]),
+    rule("storage.k8s.io", ["volumeattachments"], READ),
+    rule("policy", ["poddisruptionbudgets"], READ),
+    # Pods of any namespace may run on a GPU node and must leave it.
+    rule("", ["pods/eviction"], ["create"]),
+    rule("", ["pods"], ["delete"]),
+    rule("", ["pods/status"], ["patch"]),
+    rule("", ["events"], ["create", "patch"]),
+]
+CONTROLLER_OWN: Final = [
+    rule(GROUP, ["gpupools", "remediationpolicies"], READ),
+    rule(GROUP, ["gpupools/status", "remediationpolicies/status"], ["patch", "update"]),
+    rule(GROUP, ["gpupools"], ["patch", "update"]),
+    rule(GROUP, ["gpuhosts", "remediations"], [*READ, *WRITE, "delete"]),
+    rule(GROUP, ["gpuhosts/status", "remediations/status"], ["patch", "update"]),
+    rule("coordination.k8s.io", ["leases"], [*READ, *WRITE, "delete"]),
+    rule("", ["secrets"], ["get"], [CREDENTIALS_SECRET]),
+]
+CONTROLLER_SLURM: Final = [
+    rule(SLINKY_GROUP, ["nodesets"], READ),
+    rule("", ["pods"], [*READ, "patch"]),
+    rule("", ["secrets"], ["get"], [f"{TOKEN}-jwt-{TOKEN_USER}"]),
+]
+
+
+def _service_account(name: str, opts: pulumi.ResourceOptions) -> pulumi.Resource:
+    return k8s.core.v1.ServiceAccount(name, metadata={"name": name, "namespace": NAMESPACE}, opts=opts)
+
+
+def _subject(name: str) -> list[dict[str, str]]:
+    return [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}]
+
+
+def _cluster(account: str, rules: list[dict[str, Any]], opts: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account}
+    return [
+        k8s.rbac.v1.ClusterRole(account, metadata={"name": account}, rules=raw(rules), opts=opts),
+        k8s.rbac.v1.ClusterRoleBinding(
+            account, metadata={"name": account}, role_ref=raw(role), subjects=raw(_subject(account)), opts=opts
+        ),
+    ]
+
+
+def _namespaced(
+    account: str, namespace: str, rules: list[dict[str, Any]], opts: pulumi.ResourceOptions
+) -> Sequence[pulumi.Resource]:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account}
+    return [
+        k8s.rbac.v1.Role(
+            f"{account}-{namespace}", metadata={"name": account, "namespace": namespace}, rules=raw(rules), opts=opts
+        ),
+        k8s.rbac.v1.RoleBinding(
+            f"{account}-{namespace}",
+            metadata={"name": account, "namespace": namespace},
+            role_ref=raw(role),
+            subjects=raw(_subject(account)),
+            opts=opts,
+        ),
+    ]
+
+
+def agent_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Service account of the agents and its rights."""
+    account = _service_account(AGENT, opts)
+    return [account, *_cluster(AGENT, AGENT_CLUSTER, opts), *_namespaced(AGENT, "default", EVENTS, opts)]
+
+
+def controller_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Service account of the controller and its rights."""
+    return [
+        _service_account(CONTROLLER, opts),
+        *_cluster(CONTROLLER, CONTROLLER_CLUSTER, opts),
+        *_namespaced(CONTROLLER, NAMESPACE, CONTROLLER_OWN, opts),
+        *_namespaced(CONTROLLER, SLURM_NAMESPACE, CONTROLLER_SLURM, opts),
+    ]

@@ -1,0 +1,146 @@
+"""Healing: our kinds, who may write them, agents on the GPU nodes, the controller, the policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+from sparewheel.api.admission import admission_manifests
+
+from components import settings
+from components.agents import Agents
+from components.manifest import raw
+from components.names import CONTROLLER, off_gpu_nodes
+from components.rbac import controller_access
+from components.slinky import container
+from sparewheel.api.crd import crd_manifests
+from sparewheel.api.gpu_pool import SecretKeyRef
+from sparewheel.api.names import API_VERSION, NAMESPACE, POLICY_NAME
+from sparewheel.api.remediation_policy import RemediationPolicySpec, Route
+from stacks.base import CREDENTIALS_SECRET
+from stacks.config import StackConfig
+from stacks.remediation import RemediationConfig
+
+
+def policy_spec(config: RemediationConfig) -> RemediationPolicySpec:
+    """What the cluster is told about healing."""
+    return RemediationPolicySpec(
+        dry_run=config.dry_run,
+        fault_overrides=config.fault_overrides,
+        routes=[
+            Route(
+                name=route.name,
+                format=route.format,
+                url_ref=SecretKeyRef(name=CREDENTIALS_SECRET, key=route.url_secret),
+            )
+            for route in config.routes
+        ],
+        max_fenced_nodes=config.max_fenced_nodes,
+        fenced_window_seconds=config.fenced_window_seconds,
+        crashed_job_window_seconds=config.crashed_job_window_seconds,
+    )
+
+
+class Remediation(pulumi.ComponentResource):
+    """Ready when a controller leads."""
+
+    def __init__(self, name: str, config: StackConfig, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("sparewheel:remediation:Remediation", name, None, opts)
+        kinds = self._kinds(keep_records=config.remediation.keep_records)
+        admission = self._admission(kinds)
+        credentials = k8s.core.v1.Secret(
+            CREDENTIALS_SECRET,
+            metadata={"name": CREDENTIALS_SECRET, "namespace": NAMESPACE},
+            string_data={key: settings.secret(key) for key in sorted({key for _, key in config.credential_names()})},
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        Agents("agents", config, admission, pulumi.ResourceOptions(parent=self, depends_on=kinds))
+        k8s.apiextensions.CustomResource(
+            "policy",
+            api_version=API_VERSION,
+            kind="RemediationPolicy",
+            metadata={"name": POLICY_NAME, "namespace": NAMESPACE},
+            spec=policy_spec(config.remediation).model_dump(mode="json", by_alias=True, exclude_none=True),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
+        )
+        self._controller(config, [*kinds, *admission, credentials])
+        self.register_outputs({})
+
+    def _kinds(self, *, keep_records: bool) -> list[pulumi.Resource]:
+        """Our CRDs. Deleting one deletes every record of its kind, so they stay unless the stack says otherwise."""
+        return [
+            k8s.apiextensions.CustomResource(
+                f"crd-{manifest['spec']['names']['plural']}",
+                api_version="apiextensions.k8s.io/v1",
+                kind="CustomResourceDefinition",
+                metadata={"name": manifest["metadata"]["name"]},
+                spec=manifest["spec"],
+                opts=pulumi.ResourceOptions(parent=self, retain_on_delete=keep_records),
+            )
+            for manifest in crd_manifests()
+        ]
+
+    def _admission(self, kinds: list[pulumi.Resource]) -> list[pulumi.Resource]:
+        """An agent writes about its own node only."""
+        return [
+            k8s.apiextensions.CustomResource(
+                f"{manifest['kind'].lower()}-{manifest['metadata']['name']}",
+                api_version=manifest["apiVersion"],
+                kind=manifest["kind"],
+                metadata={"name": manifest["metadata"]["name"]},
+                spec=manifest["spec"],
+                opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
+            )
+            for manifest in admission_manifests()
+        ]
+
+    def _controller(self, config: StackConfig, depends_on: list[pulumi.Resource]) -> None:
+        access = controller_access(pulumi.ResourceOptions(parent=self))
+        labels = {"app.kubernetes.io/name": CONTROLLER}
+        k8s.apps.v1.Deployment(
+            CONTROLLER,
+            metadata={"name": CONTROLLER, "namespace": NAMESPACE, "labels": labels},
+            spec=raw(
+                {
+                    "replicas": config.remediation.replicas,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": controller_pod(config, labels)},
+                }
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*access, *depends_on]),
+        )
+
+
+def controller_pod(config: StackConfig, labels: dict[str, str]) -> dict[str, Any]:
+    """Off the nodes it heals, its replicas on different hosts where there is more than one."""
+    apart = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    return {
+        "serviceAccountName": CONTROLLER,
+        "priorityClassName": "system-cluster-critical",
+        "affinity": {
+            **off_gpu_nodes(),
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
+            },
+        },
+        "containers": [
+            container(
+                config.images,
+                config.images.sparewheel,
+                name="controller",
+                command=["python", "-m", "sparewheel.remediation.controller"],
+                env=[{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                resources={"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+                securityContext={
+                    "runAsNonRoot": True,
+                    "runAsUser": 65532,
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume of its own
+            )
+        ],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }

@@ -1,0 +1,52 @@
+"""Slinky's operator and its CRDs, from a folder of manifests or from its charts."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.names import OPERATOR_NAMESPACE
+from stacks.platform import ChartsOperator, ManifestsOperator
+from stacks.platform import Operator as OperatorConfig
+
+
+class SlurmOperator(pulumi.ComponentResource):
+    """Ready when the operator's Deployment is."""
+
+    def __init__(self, name: str, config: OperatorConfig, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("sparewheel:platform:SlurmOperator", name, None, opts)
+        if isinstance(config, ManifestsOperator):
+            self._manifests(name, config)
+        else:
+            self._charts(name, config)
+        self.register_outputs({})
+
+    def _manifests(self, name: str, config: ManifestsOperator) -> None:
+        """CRDs in the folder's ``crds``, all else in the folder itself."""
+        folder = config.path.rstrip("/")
+        crds = k8s.yaml.v2.ConfigGroup(
+            f"{name}-crds", files=[f"{folder}/crds/*.yaml"], opts=pulumi.ResourceOptions(parent=self)
+        )
+        k8s.yaml.v2.ConfigGroup(
+            name, files=[f"{folder}/*.yaml"], opts=pulumi.ResourceOptions(parent=self, depends_on=[crds])
+        )
+
+    def _charts(self, name: str, config: ChartsOperator) -> None:
+        namespace = k8s.core.v1.Namespace(
+            name, metadata={"name": OPERATOR_NAMESPACE}, opts=pulumi.ResourceOptions(parent=self)
+        )
+        crds = k8s.helm.v4.Chart(
+            f"{name}-crds",
+            chart=f"{config.repository}/slurm-operator-crds",
+            version=config.version,
+            namespace=OPERATOR_NAMESPACE,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
+        )
+        k8s.helm.v4.Chart(
+            name,
+            chart=f"{config.repository}/slurm-operator",
+            version=config.version,
+            namespace=OPERATOR_NAMESPACE,
+            values=config.values,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[crds]),
+        )
