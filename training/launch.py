@@ -1,8 +1,8 @@
 """One per node, started by srun: torchrun with the three things it lacks for a job that outlives its nodes.
 
 1. A meeting point worked out for this attempt (the one of the attempt before may be the node that died).
-2. Time to save: torchrun kills its ranks 30 s after it has sent SIGTERM. Its `--shutdown-timeout` (from torch 2.12) doesn't
-   reach the neighbours of a failed rank. Here every such wait is as long as the grace.
+2. Time to save: torchrun kills its ranks 30 s after it has sent SIGTERM. Its `--shutdown-timeout` (from torch 2.12)
+   doesn't reach the neighbours of a failed rank. Here every such wait is as long as the grace.
 3. Patience after a peer's death: a job that ends by itself has FAILED and loses its nodes to the next in the queue, so
    this waits for the platform's SIGTERM first, which requeues the job with its nodes kept.
 

@@ -1,4 +1,4 @@
-"""A data-parallel PyTorch job that survives its nodes: copy it, put your model where `model.py` is used, keep lines (1) to (5).
+"""A data-parallel PyTorch job that survives its nodes: put your model in place of `model.py`, keep lines (1) to (5).
 
 Started by `launch.py` (see `train.sbatch`). Exit code 0: all steps done; 75: stopped, and a requeue goes on from there.
 """
@@ -88,7 +88,7 @@ class Trainer:
         self.log = StepLog(run_dir / "steps.jsonl") if self.rank == 0 else None
 
     def resume(self) -> int | None:
-        """Fence older attempts off, agree on the newest whole checkpoint, load it. The step, or None for a fresh start."""
+        """Fence older attempts off, agree on the newest whole checkpoint, load it. Its step; None: a fresh start."""
         found: Found | None = None
         if self.rank == 0:
             self.store.fence.take()  # (2) from here on no older attempt can publish a checkpoint
@@ -141,7 +141,7 @@ class Trainer:
         return self.finish()
 
     def backward(self, ids: list[int]) -> tuple[Tensor, Tensor]:
-        """This rank's gradients as one flat tensor, and its loss. Reseeded, so that dropout is the same after a resume."""
+        """This rank's gradients as one flat tensor, and its loss. Reseeded: dropout is the same after a resume."""
         torch.manual_seed(data.step_seed(self.options.seed, self.step + 1, self.rank))
         inputs, targets = my_model.load_samples(ids, self.options.seed, self.device)
         self.optimizer.zero_grad(set_to_none=True)
@@ -153,7 +153,7 @@ class Trainer:
         return flat, loss.detach()
 
     def exchange(self, gradients: Tensor, loss: Tensor) -> tuple[bool, float]:
-        """Average gradients and loss over the ranks, and agree on stopping: one collective, always in the same order of sums.
+        """Average gradients and loss over the ranks, and agree on stopping: one collective, sums always in one order.
 
         (DistributedDataParallel re-orders its buckets after the first step, which changes the last bit after a resume.)
         """
@@ -182,7 +182,7 @@ class Trainer:
             say(f"step {self.step} loss {loss:.6f}")
 
     def snapshot(self) -> Snapshot:
-        """The state after the last completed step. On a GPU by a stream of its own: the usual one may wait for a dead peer."""
+        """The state after the last completed step. On a GPU by a stream apart: the usual one may wait for the dead."""
         aside = nullcontext()
         if self.ready is not None:
             stream = torch.cuda.Stream()
@@ -246,7 +246,7 @@ class Trainer:
         dist.destroy_process_group()
         return 0
 
-    def pace(self, written: int, total: int) -> None:
+    def pace(self, _written: int, _total: int) -> None:
         """Storage slowed down for tests: each save takes `--save-seconds`."""
         if self.options.save_seconds:
             time.sleep(self.options.save_seconds / 64)

@@ -5,8 +5,8 @@
         shard-00000-of-00002.json   its size and checksum, written after it
         manifest.json               written last: now it is a checkpoint
 
-Data-parallel ranks hold the same state, so any rank can write any shard, and the manifest is written by whoever finds all
-shards there. Two that do so at once write the same bytes. A folder per attempt: no attempt overwrites another's.
+Data-parallel ranks hold the same state, so any rank can write any shard, and whoever finds all shards there writes the
+manifest. Two that do so at once write the same bytes. A folder per attempt: no attempt overwrites another's.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Checkpoints:
     def _pace_fenced(self, written: int, total: int) -> None:
         if self._pace is not None:
             self._pace(written, total)
-            self.fence.check()  # a slow save ends early once it can't count any more
+        self.fence.check()  # a slow save ends early once it can't count any more
 
 
 def load(folder: Path) -> Snapshot:

@@ -55,7 +55,7 @@ class Fence:
         write_json(self.folder / f"{self.attempt.name}{_START}", {"step": step})
 
     def last_valid_step(self, attempt: Attempt) -> int | None:
-        """The last step of `attempt` that counts, by the starts of attempts after it and before ours; None: no limit."""
+        """The last step of `attempt` that counts, by the starts of later attempts up to ours; None: no limit."""
         steps = [
             start["step"]
             for later in self._attempts(_START)

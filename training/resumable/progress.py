@@ -46,7 +46,7 @@ class StepsDifferError(RuntimeError):
 
 
 def read_steps(path: Path) -> dict[int, Step]:
-    """Step number to its line. Where attempts overlap, the newest's; StepsDifferError if loss or samples aren't the same."""
+    """Step number to its line, of the newest attempt that ran it. StepsDifferError if its loss or samples changed."""
     steps: dict[int, Step] = {}
     for line in path.read_text().splitlines():
         try:
@@ -107,9 +107,7 @@ def report_first_step(
             except (OSError, subprocess.SubprocessError) as error:
                 said = getattr(error, "stderr", None) or error
                 if not left:
-                    say(
-                        f"warning: Slurm wasn't told about the first new step ({str(said).strip()}); the training goes on"
-                    )
+                    say(f"warning: Slurm wasn't told of the first new step ({str(said).strip()}); training goes on")
             else:
                 return
 
@@ -122,11 +120,12 @@ def resumed_line(attempt: Attempt, source: Attempt | None, step: int) -> str:
     """The line that a researcher looks for in the job's log."""
     if source is None:
         return f"attempt {attempt.number}: starting from scratch, first new step {step + 1}"
-    return f"attempt {attempt.number}: resumed from step {step} (checkpoint of {source.seen_from(attempt)}), first new step {step + 1}"
+    origin = f"step {step} (checkpoint of {source.seen_from(attempt)})"
+    return f"attempt {attempt.number}: resumed from {origin}, first new step {step + 1}"
 
 
 def say(line: str) -> None:
-    """Print to the job's log. Slurm may have closed it already (srun is gone, the node was given up): that is no error."""
+    """Print to the job's log. Slurm may have closed it already (srun is gone with its node): that is no error."""
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -65,8 +65,8 @@ def meeting(
 ) -> Meeting:
     """The meeting point of `attempt`, from what Slurm tells each task. RendezvousError when it can't be worked out.
 
-    The host is the first node of this attempt's list: by name, else by `node_address` (what Slurm knows of it), else, on
-    a batch job, the address that srun was started from, which is the same node.
+    The host is the first node of this attempt's list: by name, else by `node_address` (what Slurm knows of it), else
+    the address that srun was started from, which is the same node in a batch job.
     """
     node_list = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST")
     if not node_list:
@@ -95,7 +95,8 @@ def meeting(
         else:
             return Meeting(len(names), host, port_of(attempt), f"{attempt.job}-{attempt.number}", node_id == "0")
     raise RendezvousError(
-        f"the first node of this attempt, {names[0]}, has no address: {'; '.join(failures)}. Make node names resolve on the workers."
+        f"the first node of this attempt, {names[0]}, has no address: {'; '.join(failures)}. "
+        "Make node names resolve on the workers."
     )
 
 

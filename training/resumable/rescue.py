@@ -1,8 +1,8 @@
 """The last save of an attempt, when some ranks may be gone.
 
-`save_together`: all ranks stopped at the same step; each writes its shard, and what a rank that died meanwhile left out is
-written by the others. `save_alone`: no agreement is possible any more (a peer is dead or hangs); a survivor writes the whole
-state by itself. Two hosts do so, not more: one of them may be the struck one.
+`save_together`: all ranks stopped at the same step; each writes its shard, and the others write what a rank that died
+meanwhile left out. `save_alone`: no agreement is possible any more (a peer is dead or hangs); a survivor writes the
+whole state by itself. Two hosts do so, not more: one of them may be the struck one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def save_together(
 ) -> bool:
     """Write shard `rank`, wait for the others, fill in for the dead. True when the checkpoint is whole.
 
-    `give_up_at`: reading of `clock` after which waiting makes no sense, as the grace is over. Raises as `Checkpoints` does.
+    `give_up_at`: reading of `clock` at which the grace is over. Raises as `Checkpoints` does.
     """
     if rank in store.missing(snapshot.step, world_size):
         store.write_shard(snapshot, rank, world_size)

@@ -1,7 +1,7 @@
 """SIGTERM that is never lost: seen at once, also while the training loop hangs in a collective.
 
-A Python signal handler runs only between two instructions of the main thread, so a rank that waits inside NCCL or gloo for
-a dead peer never sees the signal. Here the C level handler writes to a pipe, and a thread reads it:
+A Python signal handler runs only between two instructions of the main thread, so a rank that waits inside NCCL or gloo
+for a dead peer never sees the signal. Here the C level handler writes to a pipe, and a thread reads it:
 
 - the loop goes on: it sees `stop_requested`, agrees with its peers on a step, calls `take_over()` and saves;
 - the loop doesn't get there within the time for two or three steps: the thread saves the last completed step itself.
