@@ -88,7 +88,7 @@ class DataCentre:
         check_rights()
         with step("Stopping hosts and daemons", 5):
             self.supervisor.shutdown()
-            for host in self._known_hosts():
+            for host in self.hosts():
                 self.power.off_without_supervisor(host)
             remove_slice()
             remove_bridge(self.paths.state)
@@ -169,7 +169,7 @@ class DataCentre:
         size = sum(tar.stat().st_size for tar in changed) / 1e6
         with step(f"Unpacking {len(changed)} image files ({size:.0f} MB)", 2 + size / 60):
             tars = update_store(self.paths, lambda _: None)
-        running = [h for h in self._known_hosts() if self.supervisor.is_running() and self.power.is_on(h)]
+        running = [h for h in self.hosts() if self.supervisor.is_running() and self.power.is_on(h)]
         if running:
             with step(f"Bringing them to {len(running)} running hosts", len(running) * size / 100):
                 for host in running:
@@ -194,7 +194,8 @@ class DataCentre:
             return load_inventory(self.paths.state)
         return save_inventory(self.paths.state, DEFAULT_GPU_HOSTS if gpu_hosts is None else gpu_hosts)
 
-    def _known_hosts(self) -> list[Host]:
+    def hosts(self) -> list[Host]:
+        """Hosts of the inventory; none before the first `up`."""
         if not (self.paths.state / "inventory.json").exists():
             return []
         return list(load_inventory(self.paths.state).hosts)

@@ -60,13 +60,12 @@ class Keeper:
             self.timer = None
         if self.identity is None or self.unit is None:
             return
-        gone = self.gone
-        send_signal(self.identity, signal.Signals[f"SIG{self.unit.stop_signal}"])
+        target, gone = self.identity, self.gone
+        send_signal(target, signal.Signals[f"SIG{self.unit.stop_signal}"])
         try:
             await asyncio.wait_for(gone.wait(), self.unit.stop_seconds)
         except TimeoutError:
-            if self.identity is not None:
-                send_signal(self.identity, signal.SIGKILL)
+            send_signal(target, signal.SIGKILL)
             await gone.wait()
 
     def collect(self) -> None:
@@ -102,7 +101,7 @@ class Keeper:
         elif self.timer is not None:
             state = "waiting"
         else:
-            state = "failed" if self.wanted else "stopped"
+            state = "failed" if self.wanted and self.exit_code != 0 else "stopped"
         return {
             "name": self.name,
             "state": state,

@@ -1,0 +1,92 @@
+"""The running data centre for tests: started where it isn't, never stopped by a fixture."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pytest
+import testinfra
+from testinfra.host import Host as Machine
+
+from lab.cluster.bootstrap import kubectl as run_kubectl
+from lab.cluster.lifecycle import DataCentre
+from lab.machines.inventory import Inventory, load_inventory
+from lab.paths import Paths, paths_from_environment
+
+WIPES_EVERYTHING = "wipes_everything"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Our marker."""
+    config.addinivalue_line("markers", f"{WIPES_EVERYTHING}: takes the data centre down; runs before all others")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that wipes the data centre comes first, so that it takes nothing from under another."""
+    items.sort(key=lambda item: item.get_closest_marker(WIPES_EVERYTHING) is None)
+
+
+class Kubectl(Protocol):
+    """kubectl as the administrator."""
+
+    def __call__(self, *arguments: str, input: str | None = None, timeout_seconds: float = 60) -> str:
+        """Its standard output; an error has its message."""
+        ...
+
+
+@pytest.fixture(scope="session")
+def lab_paths() -> Paths:
+    """Where this data centre keeps things."""
+    return paths_from_environment()
+
+
+@pytest.fixture(scope="session")
+def data_centre(lab_paths: Paths) -> DataCentre:
+    """A data centre that is up."""
+    centre = DataCentre(lab_paths)
+    centre.up()
+    return centre
+
+
+@pytest.fixture
+def clean_data_centre(data_centre: DataCentre) -> DataCentre:
+    """A data centre whose GPU hosts are on, healthy and outside the cluster."""
+    data_centre.reset()
+    return data_centre
+
+
+@pytest.fixture
+def inventory(data_centre: DataCentre) -> Inventory:
+    """Its machines."""
+    return load_inventory(data_centre.paths.state)
+
+
+@pytest.fixture
+def kubectl(data_centre: DataCentre) -> Kubectl:
+    """kubectl against its cluster."""
+
+    def call(*arguments: str, input: str | None = None, timeout_seconds: float = 60) -> str:
+        return run_kubectl(data_centre.paths, *arguments, input=input, timeout_seconds=timeout_seconds)
+
+    return call
+
+
+@pytest.fixture
+def machine(data_centre: DataCentre) -> Callable[[str], Machine]:
+    """A host by its name, reached over SSH."""
+
+    def connect(name: str) -> Machine:
+        return testinfra.get_host(f"ssh://{name}", ssh_config=str(data_centre.paths.ssh / "config"))
+
+    return connect
+
+
+@pytest.fixture
+def namespace(kubectl: Kubectl) -> Iterator[str]:
+    """A namespace of the test's own, gone afterwards."""
+    name = f"test-{time.time_ns() // 1_000_000}"
+    kubectl("create", "namespace", name)
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
