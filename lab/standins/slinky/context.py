@@ -97,9 +97,10 @@ class Context:
         for key, value in status.items():
             if held.get(key) == value:
                 continue
-            if isinstance(value, dict):
-                value = {**dict.fromkeys(held.get(key) or {}), **value}  # noqa: PLW2901 - null removes a key
             change[key] = value
+            if isinstance(value, dict):
+                gone: Obj = held.get(key) or {}
+                change[key] = {**dict.fromkeys(gone), **value}  # null removes a key
         if change:
             await self.patch(obj, {"status": change}, subresource="status")
 

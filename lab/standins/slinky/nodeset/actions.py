@@ -80,7 +80,7 @@ async def keep(ctx: Context, slurm: SlurmRest | None, pod: Obj, record: SlurmNod
     await uncordon(ctx, slurm, pod, record, "")
 
 
-async def let_go(  # noqa: PLR0913
+async def let_go(
     ctx: Context, slurm: SlurmRest | None, pod: Obj, record: SlurmNode | None, why: str, rechecks: Rechecks
 ) -> None:
     """Drain, and delete once drained. Without slurmrestd every node counts as drained (the real operator's rule)."""

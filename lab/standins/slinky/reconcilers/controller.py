@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lab.standins.slinky import names
 from lab.standins.slinky.builders import confs
 from lab.standins.slinky.builders import controller as build
@@ -12,7 +14,8 @@ from lab.standins.slinky.pace import CONTROLLER_RESYNC_SECONDS, NO_RESTAPI_RECHE
 from lab.standins.slinky.queue import ExpectedError
 from lab.standins.slinky.slurm_rest import SlurmError
 
-_OWN_FILES = ("slurm.conf", "slurmdbd.conf")
+_REACHABLE: Final = "SlurmReachable"
+_OWN_FILES: Final = ("slurm.conf", "slurmdbd.conf")
 
 
 async def reconcile(ctx: Context, controller: Obj) -> float | None:
@@ -91,17 +94,16 @@ async def _label_active_pod(ctx: Context, controller: Obj) -> None:
 async def _status(ctx: Context, controller: Obj) -> float:
     slurm = ctx.slurm(controller)
     again = CONTROLLER_RESYNC_SECONDS
+    told: tuple[str, bool, str, str]
     if slurm is None:
-        told = (False, "NoSlurmClient", "No RestApi refers to this Controller, so Slurm can't be asked")
+        told = (_REACHABLE, False, "NoSlurmClient", "No RestApi refers to this Controller, so Slurm can't be asked")
         again = NO_RESTAPI_RECHECK_SECONDS
     else:
         try:
             await slurm.ping()
-            told = (True, "Reachable", "slurmctld answers through slurmrestd")
+            told = (_REACHABLE, True, "Reachable", "slurmctld answers through slurmrestd")
         except SlurmError:
-            told = (False, "Unreachable", "slurmctld doesn't answer through slurmrestd")
-    conditions = ctx.conditions(
-        controller, [("SlurmReachable", *told)], drop=["StandInUnsupported", "ConfigFilesValid"]
-    )
+            told = (_REACHABLE, False, "Unreachable", "slurmctld doesn't answer through slurmrestd")
+    conditions = ctx.conditions(controller, [told], drop=["StandInUnsupported", "ConfigFilesValid"])
     await ctx.set_status(controller, {"conditions": conditions})
     return again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import asyncssh
 
@@ -14,6 +15,8 @@ from lab.standins.slinky.kube import KubeError
 from lab.standins.slinky.objects import Obj, checksum, dig, name_of, namespace_of
 
 _ALGORITHMS = {"rsa": "ssh-rsa", "ed25519": "ssh-ed25519", "ecdsa": "ecdsa-sha2-nistp256"}
+
+_make_key: Callable[[str], asyncssh.SSHKey] = asyncssh.generate_private_key  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
 
 
 async def reconcile(ctx: Context, loginset: Obj) -> float | None:
@@ -41,7 +44,7 @@ def make_host_keys() -> dict[str, str]:
     """New host keys by file name; takes about a second."""
     out: dict[str, str] = {}
     for kind in ssh.KEY_KINDS:
-        key = asyncssh.generate_private_key(_ALGORITHMS[kind])
+        key = _make_key(_ALGORITHMS[kind])
         out[f"ssh_host_{kind}_key"] = key.export_private_key().decode()
         out[f"ssh_host_{kind}_key.pub"] = key.export_public_key().decode()
     return out

@@ -53,7 +53,6 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
     ),
     "NodeSet": (
         _immutable("spec", "controllerRef"),
-        _immutable("spec", "volumeClaimTemplates"),
         Rule(
             "spec.updateStrategy.rollingUpdate",
             "!has(self.maxUnavailable) || (type(self.maxUnavailable) == int ? self.maxUnavailable > 0 : "
