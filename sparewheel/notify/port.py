@@ -10,7 +10,7 @@ Event = dict[str, Any]
 ``event``        what happened: ``incident.detected``, ``incident.waiting``, ``incident.closed`` or ``job.resumed``
 ``severity``     ``info``, ``warning`` or ``critical``
 ``title``        one line without a full stop
-``text``         the whole in plain sentences
+``text``         what happened and what is done, in plain sentences; what becomes of each job stands in ``jobs``
 ``time``         RFC 3339, when the event was put into the outbox
 ``remediation``  name of the record
 ``node``, ``pool``, ``stage``, ``outcome``

@@ -124,7 +124,7 @@ def _stopping(remediation: Remediation, record: JobRecord, now: datetime) -> Fol
     if asks and _may_ask(record, now):
         intent = record.model_copy(update={"requeue_asked_at": record.requeue_asked_at or now})
         return Followed(intent, (JobAction.REQUEUE,), intent, 1.0)
-    return Followed(record, (), record, 1.0)
+    return Followed(record, (), record, 5.0 if remediation.status.fence is FenceKind.DRAIN else 1.0)
 
 
 def _may_ask(record: JobRecord, now: datetime) -> bool:

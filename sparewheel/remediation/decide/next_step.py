@@ -114,7 +114,11 @@ def _before_the_fence(remediation: Remediation, seen: Observations, situation: S
         if remediation.status.owned.slurm_down:
             return None
         return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed or registered anew"),))
-    if not started(status, NodeStage.FENCED):
+    return _fence(remediation, situation)
+
+
+def _fence(remediation: Remediation, situation: Situation) -> NodeStep:
+    if not started(remediation.status, NodeStage.FENCED):
         if not situation.fault_open:
             return NodeStep((Todo(NodeAction.STAND_DOWN, why="the fault was gone before anything was done"),))
         if situation.pool.paused:

@@ -149,12 +149,13 @@ def own_slurm(name: str, now: datetime, slurmd_started: datetime | None, foreign
 
     def change(status: RemediationStatus) -> RemediationStatus:
         new = copy(status)
-        if new.owned.slurm_struck_at is None:
-            new.owned.slurm_struck_at = now
-            new.owned.slurmd_started_before = slurmd_started
-            new.owned.foreign_reason = foreign_reason
+        if ended(new, NodeStage.FENCED):
+            return status
         if name not in new.owned.slurm_down:
             new.owned.slurm_down.append(name)
+            new.owned.slurmd_started_before = slurmd_started
+            new.owned.foreign_reason = foreign_reason
+        new.owned.slurm_struck_at = now  # a strike that is done again gives the whole grace again
         return new
 
     return change

@@ -87,10 +87,10 @@ def cordon_reason(remediation: Remediation) -> str:
     return f"{remediation.metadata.name}: {fault_words(remediation.spec.fault)}"[:200]
 
 
-def _job_line(remediation: Remediation, job: JobRecord) -> str:
-    name = f" ({job.job_name})" if job.job_name else ""
-    what = job.message or job_sentence(remediation, job)
-    return f"Job {job.job_id}{name} of {job.user or 'an unknown user'}: {what}"
+def _job_title_and_text(prefix: str, remediation: Remediation, jobs: list[JobRecord]) -> tuple[str, str]:
+    job = jobs[0]
+    verb = "goes on" if job.resumed_at else "does not come back by itself" if needs_action(job) else "has ended"
+    return f"{prefix}Job {job.job_id} of {job.user} {verb}", job.message or job_sentence(remediation, job)
 
 
 def event_body(remediation: Remediation, event: str, created_at: datetime) -> dict[str, Any]:
@@ -153,26 +153,22 @@ def durations(remediation: Remediation) -> dict[str, float]:
 def _title_and_text(remediation: Remediation, kind: str, jobs: list[JobRecord]) -> tuple[str, str]:
     spec, status = remediation.spec, remediation.status
     prefix = "Dry run: " if spec.dry_run else "Drill: " if spec.fault.drill else ""
-    lines = [_job_line(remediation, job) for job in jobs]
     if kind == EVENT_DETECTED:
         title = f"{prefix}{spec.fault.code} on {spec.node}"
         opening = (
             f"{prefix}{cause_words(remediation)[0].upper()}{cause_words(remediation)[1:]}. {_what_we_do(remediation)}"
         )
-        nobody = [] if lines or status.jobs_listed_at is None else ["No job ran there."]
-        return title, "\n".join([opening, *lines, *nobody])
+        return title, opening if jobs or status.jobs_listed_at is None else f"{opening} No job ran there."
     if kind == EVENT_WAITING:
         title = f"{prefix}{spec.node} waits for {status.waiting_for or status.replacement.message or 'its next step'}"
-        return title[:200], "\n".join(
-            [f"{prefix}The incident {remediation.metadata.name} {_waits(remediation)}", *lines]
-        )
+        return title[:200], f"{prefix}The incident {remediation.metadata.name} {_waits(remediation)}"
     if kind == EVENT_JOB:
-        return f"{prefix}Job {jobs[0].job_id if jobs else ''} goes on", "\n".join(lines)
+        return _job_title_and_text(prefix, remediation, jobs)
     total = durations(remediation).get("closed")
     title = f"{prefix}{spec.node}: {status.outcome.value.lower()}"
     if total is not None:
         title += f" after {total:.0f} s"
-    return title, "\n".join([status.message, *lines])
+    return title, f"{prefix}{status.message}"
 
 
 def _waits(remediation: Remediation) -> str:

@@ -1,0 +1,99 @@
+"""Keys with due times, on the clock: the earliest due is handled first, each key by one task at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sparewheel.clock import Clock
+
+
+class Key(NamedTuple):
+    """What to look at."""
+
+    kind: str
+    name: str
+
+
+Handler = Callable[[Key], Awaitable[float | None]]
+"""Looks at the key; seconds until the next look, None when none is due."""
+
+
+@dataclass(slots=True)
+class DueQueue:
+    clock: Clock
+    _due: dict[Key, float] = field(default_factory=dict[Key, float])
+    _running: dict[Key, asyncio.Task[None]] = field(default_factory=dict[Key, asyncio.Task[None]])
+    _poked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, key: Key, after_seconds: float = 0.0) -> None:
+        """Look at ``key`` after this long, or earlier if that is due already."""
+        due = self.clock.monotonic_seconds() + max(0.0, after_seconds)
+        known = self._due.get(key)
+        if known is None or due < known:
+            self._due[key] = due
+            self._poked.set()
+
+    def drop(self, key: Key) -> None:
+        self._due.pop(key, None)
+
+    def clear(self) -> None:
+        self._due.clear()
+
+    @property
+    def keys(self) -> set[Key]:
+        """Keys that are due some time or being handled."""
+        return set(self._due) | set(self._running)
+
+    async def run(self, handler: Handler) -> None:
+        """Handle keys until cancelled; then the handlers in flight are cancelled too and waited for."""
+        try:
+            while True:
+                self._poked.clear()
+                pause = self._start_due(handler)
+                await self._wait(pause)
+        finally:
+            tasks = list(self._running.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._running.clear()
+
+    def _start_due(self, handler: Handler) -> float | None:
+        """Start what is due; seconds until the next, None when nothing is."""
+        now = self.clock.monotonic_seconds()
+        later: list[float] = []
+        for key, due in list(self._due.items()):
+            if key in self._running:
+                continue  # looked at again when its handler is through
+            if due > now:
+                later.append(due)
+                continue
+            del self._due[key]
+            self._running[key] = asyncio.create_task(self._handle(key, handler), name=f"{key.kind}/{key.name}")
+        return min(later) - now if later else None
+
+    async def _handle(self, key: Key, handler: Handler) -> None:
+        pause: float | None = None
+        try:
+            pause = await handler(key)
+        finally:
+            self._running.pop(key, None)
+            self._poked.set()
+            if pause is not None:
+                self.add(key, pause)
+
+    async def _wait(self, pause: float | None) -> None:
+        poked = asyncio.create_task(self._poked.wait())
+        slept = asyncio.create_task(self.clock.sleep(pause)) if pause is not None else None
+        waits: list[asyncio.Task[object]] = [poked, *([slept] if slept else [])]  # type: ignore[list-item]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task

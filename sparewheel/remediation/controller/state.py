@@ -1,0 +1,110 @@
+"""What the controller knows beyond one incident: caches kept by watches, who was heard when, incidents in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.node_health import NodeHealth
+from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.clock import Clock
+from sparewheel.kube.port import GPU_POOL, Kube
+from sparewheel.remediation.decide.observations import HealthView, NodeView
+from sparewheel.remediation.decide.silence import SilenceTracker
+from sparewheel.remediation.stages.incident import Incident
+
+REMEMBER_JOBS_SECONDS = 90.0
+"""A job seen alive on a node within this time counts as having been there."""
+HEARD_SLACK_SECONDS = 0.2
+
+
+@dataclass(slots=True)
+class State:
+    """Implements ``stages.incident.Fleet`` from the caches."""
+
+    kube: Kube
+    clock: Clock
+    namespace: str
+    nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
+    healths: dict[str, NodeHealth] = field(default_factory=dict[str, NodeHealth])
+    pools: dict[str, GpuPool] = field(default_factory=dict[str, GpuPool])
+    records: dict[str, Remediation] = field(default_factory=dict[str, Remediation])
+    policy_spec: RemediationPolicySpec = field(default_factory=RemediationPolicySpec)
+    heartbeats: SilenceTracker = field(default_factory=SilenceTracker)
+    leases: SilenceTracker = field(default_factory=SilenceTracker)
+    taken: dict[str, Incident] = field(default_factory=dict[str, Incident])
+    """Incidents that this controller works on; their journals are newer than the cache."""
+    _jobs_seen: dict[str, dict[int, float]] = field(default_factory=dict[str, dict[int, float]])
+
+    # ---------------------------------------------------------------- Fleet
+    async def pool(self, name: str) -> GpuPool:
+        known = self.pools.get(name)
+        if known is not None:
+            return known
+        return GpuPool.from_wire(await self.kube.get(GPU_POOL, name, self.namespace))
+
+    async def policy(self) -> RemediationPolicySpec:
+        return self.policy_spec
+
+    async def incidents(self) -> Sequence[Remediation]:
+        newest = {**self.records, **{name: incident.record for name, incident in self.taken.items()}}
+        return list(newest.values())
+
+    def health(self, node: str, since_monotonic: float | None) -> HealthView | None:
+        report = self.healths.get(node)
+        now = self.clock.monotonic_seconds()
+        silent = self.heartbeats.silent_seconds(node, now)
+        if report is None or silent is None:
+            return None
+        status = report.status
+        heard = self.heartbeats.last_heard(node)
+        after = since_monotonic is not None and heard is not None and heard > since_monotonic + HEARD_SLACK_SECONDS
+        alive = frozenset(job.job_id for job in status.jobs if job.processes)
+        return HealthView(
+            boot_id=status.boot_id,
+            heard_seconds_ago=silent,
+            heard_since_fence=after,
+            jobs_alive=alive if status.jobs_observed_time is not None else None,
+            faults=tuple(status.faults),
+        )
+
+    def remembered_jobs(self, node: str, slurm_node: str) -> Collection[int]:
+        limit = self.clock.monotonic_seconds() - REMEMBER_JOBS_SECONDS
+        seen = {**self._jobs_seen.get(f"slurm/{slurm_node}", {}), **self._jobs_seen.get(f"node/{node}", {})}
+        return frozenset(job for job, at in seen.items() if at >= limit)
+
+    # ---------------------------------------------------------------- remembering
+    def remember_job(self, place: str, job_id: int) -> None:
+        """``place``: ``node/NAME`` (the agent saw its processes) or ``slurm/NAME`` (Slurm had it running there)."""
+        now = self.clock.monotonic_seconds()
+        jobs = self._jobs_seen.setdefault(place, {})
+        jobs[job_id] = now
+        for old in [job for job, at in jobs.items() if at < now - REMEMBER_JOBS_SECONDS]:
+            del jobs[old]
+
+    def hear(self, health: NodeHealth) -> None:
+        """A report came in (or was listed again): remember when it changed, and the jobs alive in it."""
+        status = health.status
+        name = health.metadata.name
+        before = self.healths.get(name)
+        changed = before is None or before.status.heartbeat_time != status.heartbeat_time
+        self.healths[name] = health
+        value = (status.heartbeat_time, status.jobs_observed_time, status.boot_id)
+        self.heartbeats.hear(name, value, self.clock.monotonic_seconds())
+        if changed and status.jobs_observed_time is not None:
+            for job in status.jobs:
+                if job.processes:
+                    self.remember_job(f"node/{name}", job.job_id)
+
+    def open_incident(self, node: str) -> Remediation | None:
+        """The open incident of a node, newest version."""
+        newest = {**self.records, **{name: incident.record for name, incident in self.taken.items()}}
+        for record in newest.values():
+            if record.spec.node == node and record.status.outcome == "Open" and not record.spec.dry_run:
+                return record
+        return None
+
+    def known_names(self) -> Collection[str]:
+        return self.records.keys() | self.taken.keys()

@@ -1,0 +1,123 @@
+"""Stage closed: what is owned is given back, the end is written, and the end is told."""
+
+from __future__ import annotations
+
+from sparewheel.api.names import ANNOTATION_REMEDIATION, SLINKY_NODE_CORDON_REASON, TAINT_FAULT
+from sparewheel.api.remediation import NodeStage, Outcome
+from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
+from sparewheel.remediation.decide.record import close, ended, enqueue
+from sparewheel.remediation.decide.sentences import EVENT_CLOSED, cordon_reason
+from sparewheel.remediation.stages import slurm_return
+from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
+from sparewheel.remediation.stages.views import node_view
+
+_TRIES = 8
+
+
+async def precondition(incident: Incident) -> str:
+    """Empty when the incident has healed."""
+    status = incident.record.status
+    if status.replacement.quarantined_at is None:
+        return "the bad host is not retired yet"
+    if status.owned.slurm_down and not status.owned.foreign_reason:
+        return "the Slurm node is not back yet"
+    return ""
+
+
+async def is_done(incident: Incident) -> bool:
+    return ended(incident.record.status, NodeStage.CLOSED)
+
+
+async def act(incident: Incident) -> bool:
+    """Healed."""
+    refused = await precondition(incident)
+    if refused:
+        raise PreconditionError(f"{incident.name} can't be closed: {refused}")
+    record = incident.record.status.replacement
+    seconds = (incident.now() - incident.record.spec.fault.first_seen).total_seconds()
+    message = f"Host {record.bad_host} is quarantined and {record.spare_host} serves in its place"
+    message += f" ({seconds:.0f} s after the fault)."
+    foreign = incident.record.status.owned.foreign_reason
+    if foreign:
+        message += f" Slurm node {incident.record.spec.slurm_node} was out of service before ({foreign}): left so."
+    return await _end(incident, Outcome.HEALED, message)
+
+
+async def dry_run(incident: Incident) -> bool:
+    """Say what would have been done; touch nothing."""
+    spec = incident.record.spec
+    slurm = f", set Slurm node {spec.slurm_node} DOWN and let its batch jobs be requeued" if spec.slurm_node else ""
+    message = (
+        f"Dry run: would have cordoned and tainted node {spec.node}{slurm}, given jobs {spec.grace_seconds} s, "
+        f"deleted the worker pod, claimed a spare of pool {spec.pool} and quarantined the host."
+    )
+    return await _end(incident, Outcome.DRY_RUN, message)
+
+
+async def stand_down(incident: Incident, why: str) -> bool:
+    """Nothing was done yet, and nothing needs to be."""
+    return await _end(incident, Outcome.CANCELLED, f"Called off: {why}.")
+
+
+async def supersede(incident: Incident, why: str) -> bool:
+    """The node is gone without us: let go of a spare that hasn't been admitted."""
+    await _release_spare(incident)
+    return await _end(incident, Outcome.SUPERSEDED, f"Superseded: {why}.")
+
+
+async def cancel(incident: Incident, why: str) -> bool:
+    """A person took the node back: undo what is ours, nothing else."""
+    await slurm_return.resume_same_instance(incident)
+    await _unmark_node(incident)
+    await _release_spare(incident)
+    return await _end(incident, Outcome.CANCELLED, f"Cancelled by an operator: {why}.")
+
+
+async def _release_spare(incident: Incident) -> None:
+    record = incident.record.status.replacement
+    if record.spare_host is None or record.admitted_at is not None:
+        return
+    incident.lead()
+    pool = await incident.pool()
+    await incident.ports.replacer.give_up(pool, record.spare_host, incident.owner, "not needed", quarantine=False)
+
+
+async def _unmark_node(incident: Incident) -> None:
+    """Taint, annotations, and the cordon where it is ours, in one compare-and-swap."""
+    kube, spec = incident.ports.kube, incident.record.spec
+    for _ in range(_TRIES):
+        try:
+            body = await kube.get(NODE, spec.node)
+        except NotFoundError:
+            return
+        node = node_view(body)
+        if node.uid != spec.node_uid or node.annotations.get(ANNOTATION_REMEDIATION) != incident.name:
+            return
+        incident.lead()
+        try:
+            await kube.merge_patch(NODE, spec.node, _unmark_patch(incident, body))
+        except ConflictError:
+            continue
+        return
+    log.warning("%s: Node %s is written by others all the time; its marks stay", incident.name, spec.node)
+
+
+def _unmark_patch(incident: Incident, body: Json) -> Json:
+    annotations: Json = {ANNOTATION_REMEDIATION: None}
+    present: Json = body["metadata"].get("annotations") or {}
+    if present.get(SLINKY_NODE_CORDON_REASON) == cordon_reason(incident.record):
+        annotations[SLINKY_NODE_CORDON_REASON] = None
+    taints: list[Json] = body["spec"].get("taints") or []
+    ours = incident.record.status.owned
+    kept = [taint for taint in taints if not (ours.fault_taint and taint["key"] == TAINT_FAULT)]
+    spec: Json = {"taints": kept}
+    if ours.cordon:
+        spec["unschedulable"] = False
+    metadata = {"resourceVersion": body["metadata"]["resourceVersion"], "annotations": annotations}
+    return {"metadata": metadata, "spec": spec}
+
+
+async def _end(incident: Incident, outcome: Outcome, message: str) -> bool:
+    now = incident.now()
+    routes = await incident.routes()
+    return await incident.update(close(outcome, now, message), enqueue(incident.name, EVENT_CLOSED, routes, now))

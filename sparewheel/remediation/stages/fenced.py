@@ -1,0 +1,181 @@
+"""Stage fenced: no new work on the node, and Slurm ends and requeues the jobs that it has."""
+
+from __future__ import annotations
+
+import re
+
+from sparewheel.api.names import (
+    ANNOTATION_REMEDIATION,
+    SLINKY_NODE_CORDON_REASON,
+    TAINT_FAULT,
+)
+from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus
+from sparewheel.kube.port import NODE, ConflictError, Json
+from sparewheel.remediation.decide.budget import breaker_open
+from sparewheel.remediation.decide.jobs import struck, victims
+from sparewheel.remediation.decide.observations import SlurmNodeView
+from sparewheel.remediation.decide.record import (
+    Change,
+    begin,
+    chain,
+    end,
+    ended,
+    fence_decided,
+    list_jobs,
+    own_cordon,
+    own_slurm,
+    put_job,
+)
+from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
+from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
+from sparewheel.remediation.stages.incident import Incident, PreconditionError
+from sparewheel.remediation.stages.views import job_view, node_view, slurm_node_view
+from sparewheel.slurm.port import SlurmNotFoundError
+
+EXPEDITED_SINCE = (25, 11)
+"""First Slurm release with expedited requeue."""
+_TRIES = 8
+
+
+async def precondition(incident: Incident) -> str:
+    """Empty when the node may be fenced."""
+    if not ended(incident.record.status, NodeStage.DETECTED):
+        return "it is not recorded yet"
+    return "this is a dry run" if incident.record.spec.dry_run else ""
+
+
+async def is_done(incident: Incident) -> bool:
+    return ended(incident.record.status, NodeStage.FENCED)
+
+
+async def act(incident: Incident) -> bool:
+    """Cordon, then strike. Each half is journalled before it is done and is safe to do again."""
+    refused = await precondition(incident)
+    if refused:
+        raise PreconditionError(f"{incident.name} may not be fenced: {refused}")
+    await incident.update(begin(NodeStage.FENCED, incident.now()))
+    await cordon(incident)
+    if await _decide(incident) is FenceKind.NONE:
+        await incident.update(list_jobs([], incident.now()))
+    else:
+        await _strike(incident)
+    incident.fenced_monotonic = incident.ports.clock.monotonic_seconds()
+    await incident.update(end(NodeStage.FENCED, incident.now()))
+    return True
+
+
+# -------------------------------------------------------------------- Kubernetes
+async def cordon(incident: Incident) -> None:
+    """Cordon, reason, taint and our name in one compare-and-swap."""
+    kube, spec = incident.ports.kube, incident.record.spec
+    for _ in range(_TRIES):
+        body = await kube.get(NODE, spec.node)
+        node = node_view(body)
+        if node.uid != spec.node_uid:
+            raise PreconditionError(f"{incident.name}: Node {node.name} is another incarnation now")
+        marked = node.annotations.get(ANNOTATION_REMEDIATION) == incident.name
+        if marked and node.unschedulable and TAINT_FAULT in node.taints:
+            return
+        ours = not node.unschedulable or marked
+        await incident.update(own_cordon(cordon=ours, taint=TAINT_FAULT not in node.taints or marked))
+        try:
+            await kube.merge_patch(NODE, spec.node, _cordon_patch(incident, body, ours=ours))
+        except ConflictError:
+            continue
+        return
+    raise ConflictError(f"cordon Node {spec.node}: written by others {_TRIES} times in a row")
+
+
+def _cordon_patch(incident: Incident, body: Json, *, ours: bool) -> Json:
+    annotations = {ANNOTATION_REMEDIATION: incident.name}
+    present: Json = body["metadata"].get("annotations") or {}
+    if ours or SLINKY_NODE_CORDON_REASON not in present:
+        annotations[SLINKY_NODE_CORDON_REASON] = cordon_reason(incident.record)
+    before: list[Json] = body["spec"].get("taints") or []
+    taints = [taint for taint in before if taint["key"] != TAINT_FAULT]
+    value = re.sub(r"[^A-Za-z0-9_.-]", "-", incident.record.spec.fault.code)[:63].strip("-_.")
+    taints.append({"key": TAINT_FAULT, "value": value, "effect": "NoSchedule"})
+    return {
+        "metadata": {"resourceVersion": body["metadata"]["resourceVersion"], "annotations": annotations},
+        "spec": {"unschedulable": True, "taints": taints},
+    }
+
+
+# -------------------------------------------------------------------- Slurm
+async def _decide(incident: Incident) -> FenceKind:
+    """Which fence; decided and journalled one incident at a time, so that the breaker's count is right."""
+    kind = incident.record.status.fence
+    if kind is not FenceKind.UNDECIDED:
+        return kind
+    if incident.record.spec.slurm_node is None:
+        await incident.update(fence_decided(FenceKind.NONE))
+        return FenceKind.NONE
+    version = parse_version((await incident.ports.slurm.ping()).version)
+    async with incident.ports.fence_lock:
+        policy, incidents = await incident.ports.fleet.policy(), await incident.ports.fleet.incidents()
+        if breaker_open(incident.name, policy, incidents, incident.now()):
+            kind = FenceKind.DRAIN
+        else:
+            kind = FenceKind.DOWN if version >= EXPEDITED_SINCE else FenceKind.REQUEUE
+        await incident.update(fence_decided(kind))
+    return incident.record.status.fence
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """``26.05.5`` or ``slurm 26.05.5`` to (26, 5). Unknown is read as old: the old way works on every version."""
+    match = re.search(r"(\d{2})\.(\d{2})", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+async def _strike(incident: Incident) -> None:
+    name = incident.record.spec.slurm_node
+    assert name is not None  # noqa: S101 - FenceKind.NONE otherwise
+    slurm = incident.ports.slurm
+    try:
+        node = slurm_node_view(await slurm.node(name))
+    except SlurmNotFoundError:
+        await incident.update(list_jobs([], incident.now()), _nothing_to_strike(incident))
+        return
+    await _list(incident, name)
+    if not _struck_already(incident, node):
+        await incident.update(own_slurm(name, incident.now(), node.slurmd_start_time, foreign(node)))
+        incident.lead()
+        state = "DOWN" if incident.record.status.fence is FenceKind.DOWN else "DRAIN"
+        reason = slurm_reason(incident.name, fault_words(incident.record.spec.fault)[:120])
+        await slurm.set_node_state(name, [state], reason)
+    if incident.record.status.fence is not FenceKind.DRAIN:
+        await _list(incident, name)  # a job that started between the list and the strike
+        await incident.update(_jobs_struck(incident))
+
+
+async def _list(incident: Incident, name: str) -> None:
+    """Write down the victims, before the strike makes them hard to find."""
+    spec = incident.record.spec
+    jobs = [job_view(job) for job in await incident.ports.slurm.jobs()]
+    remembered = incident.ports.fleet.remembered_jobs(spec.node, name)
+    window = (await incident.ports.fleet.policy()).crashed_job_window_seconds
+    now = incident.now()
+    found = victims(jobs, name, remembered, min(spec.fault.first_seen, now), now, window)
+    await incident.update(list_jobs(found, now))
+
+
+def _struck_already(incident: Incident, node: SlurmNodeView) -> bool:
+    owned = incident.record.status.owned
+    return node.name in owned.slurm_down and incident.name in node.reason and bool(node.states & {"DOWN", "DRAIN"})
+
+
+def _jobs_struck(incident: Incident) -> Change:
+    now = incident.now()
+    return chain(*(put_job(struck(job, now)) for job in incident.record.status.jobs))
+
+
+def _nothing_to_strike(incident: Incident) -> Change:
+    """Slurm doesn't know the node, so nothing of Slurm runs there and nothing is owned."""
+    now = incident.now()
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = status.model_copy(deep=True)
+        new.owned.slurm_struck_at = new.owned.slurm_struck_at or now
+        return new
+
+    return change

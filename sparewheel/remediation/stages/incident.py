@@ -1,0 +1,169 @@
+"""What a stage works with: the ports, the journal, and what must be true before something irreversible is done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.clock import Clock
+from sparewheel.kube.port import NODE, POD, Kube, KubeError, NotFoundError
+from sparewheel.notify.port import Notifier
+from sparewheel.remediation.decide.observations import Gone, HealthView, NodeView, PodView, Unknown
+from sparewheel.remediation.decide.record import Change, enqueue, is_open
+from sparewheel.remediation.decide.veto import veto_reason
+from sparewheel.remediation.stages.journal import Journal
+from sparewheel.remediation.stages.replacer import Replacer
+from sparewheel.remediation.stages.views import node_view, pod_view
+from sparewheel.slurm.port import Slurm
+
+log = logging.getLogger("sparewheel.remediation")
+
+
+class PreconditionError(Exception):
+    """Something that must hold before an irreversible step no longer does; the track looks again at the whole."""
+
+
+class NotLeadingError(Exception):
+    """Another controller leads now; this one writes nothing more."""
+
+
+class Fleet(Protocol):
+    """What is known beyond one incident."""
+
+    async def pool(self, name: str) -> GpuPool:
+        """Raises KubeError."""
+        ...
+
+    async def policy(self) -> RemediationPolicySpec: ...
+
+    async def incidents(self) -> Sequence[Remediation]:
+        """All records, the newest versions."""
+        ...
+
+    def health(self, node: str, since_monotonic: float | None) -> HealthView | None:
+        """The agent's last report; ``since_monotonic``: when this controller first saw the node fenced."""
+        ...
+
+    def remembered_jobs(self, node: str, slurm_node: str) -> Collection[int]:
+        """Job ids seen alive on the node within the last minute or so."""
+        ...
+
+
+@dataclass(slots=True)
+class Ports:
+    kube: Kube
+    slurm: Slurm
+    replacer: Replacer
+    notifier: Notifier
+    clock: Clock
+    fleet: Fleet
+    namespace: str
+    leading: Callable[[], bool] = lambda: True
+    fence_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One fence decision at a time: the breaker counts what the one before journalled."""
+    claim_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One claim at a time: the budget counts what the one before journalled."""
+
+
+@dataclass(slots=True)
+class Incident:
+    ports: Ports
+    journal: Journal
+    fenced_monotonic: float | None = None
+    """When this controller first saw the incident fenced; reports heard after it are of the fenced node."""
+    proof_asked: float | None = None
+    failures: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def record(self) -> Remediation:
+        return self.journal.record
+
+    @property
+    def name(self) -> str:
+        return self.journal.name
+
+    @property
+    def owner(self) -> str:
+        """The claim's idempotency key."""
+        return f"remediation/{self.name}"
+
+    def now(self) -> datetime:
+        return self.ports.clock.now()
+
+    async def update(self, *changes: Change) -> bool:
+        """Journal; refused when this controller no longer leads."""
+        self.lead()
+        return await self.journal.update(*changes)
+
+    def lead(self) -> None:
+        if not self.ports.leading():
+            raise NotLeadingError(f"{self.name}: another controller leads now")
+
+    async def pool(self) -> GpuPool:
+        return await self.ports.fleet.pool(self.record.spec.pool)
+
+    async def routes(self) -> list[str]:
+        return [route.name for route in (await self.ports.fleet.policy()).routes]
+
+    async def tell(self, event: str) -> None:
+        """Put an event into the outbox; the same event of the same incident is told once, ever."""
+        await self.update(enqueue(self.name, event, await self.routes(), self.now()))
+
+    # ---------------------------------------------------------------- looking
+    async def see_node(self) -> NodeView | Gone | Unknown:
+        try:
+            return node_view(await self.ports.kube.get(NODE, self.record.spec.node))
+        except NotFoundError:
+            return Gone()
+        except KubeError as error:
+            return Unknown(str(error))
+
+    async def see_pods(self) -> tuple[PodView, ...] | Unknown:
+        try:
+            found = await self.ports.kube.list(POD, field_selector=f"spec.nodeName={self.record.spec.node}")
+        except KubeError as error:
+            return Unknown(str(error))
+        return tuple(pod_view(body) for body in found.items)
+
+    # ---------------------------------------------------------------- preconditions
+    async def recheck(self, *, spare: bool = True, node: bool = True) -> None:
+        """Read again, right before a step that can't be taken back: leader, record, same node, no veto, claim."""
+        self.lead()
+        await self.journal.refresh()
+        if not is_open(self.record):
+            raise PreconditionError(f"{self.name} is closed")
+        if node:
+            await self._recheck_node()
+        veto = veto_reason(await self.see_pods())
+        if veto:
+            raise PreconditionError(f"{self.name} waits for {veto}")
+        if spare:
+            await self._recheck_spare()
+        self.lead()
+
+    async def _recheck_node(self) -> None:
+        seen = await self.see_node()
+        if not isinstance(seen, NodeView):
+            raise PreconditionError(f"{self.name}: Node {self.record.spec.node} is not there or can't be read")
+        if seen.uid != self.record.spec.node_uid:
+            raise PreconditionError(f"{self.name}: Node {seen.name} is another incarnation now")
+        if self.record.status.owned.cordon and not seen.unschedulable:
+            raise PreconditionError(f"{self.name}: Node {seen.name} was uncordoned")
+
+    async def _recheck_spare(self) -> None:
+        host = self.record.status.replacement.spare_host
+        if host is None:
+            raise PreconditionError(f"{self.name} holds no spare")
+        if not await self.ports.replacer.holds(await self.pool(), host, self.owner):
+            raise PreconditionError(f"{self.name} no longer holds spare {host}")
+
+
+Act = Callable[[Incident], Awaitable[bool]]
+"""A stage's act: True when it changed something and the track should look again at once."""

@@ -1,0 +1,98 @@
+"""The job track: looks at each struck job until it goes on or ends, beside the node track, and tells its user why."""
+
+from __future__ import annotations
+
+from sparewheel.api.remediation import JobRecord, NodeStage
+from sparewheel.remediation.decide.jobs import Followed, JobAction, follow
+from sparewheel.remediation.decide.observations import Gone, JobView
+from sparewheel.remediation.decide.record import ended, put_job
+from sparewheel.remediation.decide.sentences import EVENT_JOB, needs_action, with_comment
+from sparewheel.remediation.stages.incident import Incident, log
+from sparewheel.remediation.stages.views import job_view
+from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmUnavailableError
+
+TOP_PRIORITY = 4_000_000_000
+"""Ahead of the queue: below Slurm's largest (2^32 - 3), above anything a priority plugin computes."""
+MANY_JOBS = 5
+"""More open jobs than this are read in one request."""
+
+
+def open_jobs(incident: Incident) -> list[JobRecord]:
+    return [job for job in incident.record.status.jobs if not job.closed]
+
+
+async def precondition(incident: Incident) -> str:
+    """Empty when the jobs may be looked at: not before the strike, or a job could be requeued onto the bad node."""
+    return "" if ended(incident.record.status, NodeStage.FENCED) else "the node is not fenced yet"
+
+
+async def is_done(incident: Incident) -> bool:
+    return not open_jobs(incident) and ended(incident.record.status, NodeStage.FENCED)
+
+
+async def act(incident: Incident) -> float:
+    """One look at every open job; seconds until the next look is due."""
+    jobs = open_jobs(incident)
+    views = await _see(incident, jobs)
+    pauses: list[float] = []
+    for job in jobs:
+        followed = follow(incident.record, job, views.get(job.job_id, Gone()), incident.now())
+        await _apply(incident, job.job_id, followed, views.get(job.job_id))
+        if not followed.record.closed:
+            pauses.append(followed.look_again_seconds)
+    return min(pauses, default=0.0)
+
+
+async def _see(incident: Incident, jobs: list[JobRecord]) -> dict[int, JobView]:
+    """Jobs that Slurm knows. A failed look-up raises: it is never read as gone."""
+    slurm = incident.ports.slurm
+    if len(jobs) > MANY_JOBS:
+        wanted = {job.job_id for job in jobs}
+        return {job.job_id: job_view(job) for job in await slurm.jobs() if job.job_id in wanted}
+    found: dict[int, JobView] = {}
+    for job in jobs:
+        try:
+            found[job.job_id] = job_view(await slurm.job(job.job_id))
+        except SlurmNotFoundError:
+            continue
+    return found
+
+
+async def _apply(incident: Incident, job_id: int, followed: Followed, view: JobView | None) -> None:
+    await incident.update(put_job(followed.intent))
+    for action in followed.actions:
+        incident.lead()
+        await _do(incident, job_id, action)
+    await incident.update(put_job(followed.record))
+    if view is not None and followed.record.message:
+        await _comment(incident, job_id, view, followed.record.message)
+    if followed.record.closed and (followed.record.resumed_at is not None or needs_action(followed.record)):
+        await incident.tell(f"{EVENT_JOB}/{job_id}")
+
+
+async def _do(incident: Incident, job_id: int, action: JobAction) -> None:
+    slurm = incident.ports.slurm
+    try:
+        match action:
+            case JobAction.REQUEUE:
+                await slurm.requeue(job_id)
+            case JobAction.RELEASE:
+                await slurm.update_job(job_id, hold=False)
+            case JobAction.PRIORITISE:
+                await slurm.update_job(job_id, priority=TOP_PRIORITY)
+    except SlurmUnavailableError:
+        raise
+    except SlurmError as error:
+        log.warning("%s: %s of job %d refused: %s", incident.name, action.value, job_id, error)
+
+
+async def _comment(incident: Incident, job_id: int, view: JobView, sentence: str) -> None:
+    """The sentence in the job's comment. It is for people: a refusal is logged and holds nothing up."""
+    wanted = with_comment(view.comment, sentence)
+    if wanted == view.comment:
+        return
+    incident.lead()
+    try:
+        await incident.ports.slurm.update_job(job_id, comment=wanted)
+    except SlurmError as error:
+        log.info("%s: comment of job %d not written: %s", incident.name, job_id, error)

@@ -1,0 +1,87 @@
+"""One incident's record in the API server. Every change is a pure function, applied to the newest version."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sparewheel.api.remediation import Remediation, RemediationStatus
+from sparewheel.kube.port import REMEDIATION, ConflictError, Kube, KubeError, NotFoundError
+from sparewheel.remediation.decide.record import Change
+
+_TRIES = 8
+
+
+class RecordGoneError(Exception):
+    """The record was deleted; nothing more may be done in its name."""
+
+
+class Journal:
+    """Reads and writes one Remediation. Safe for the incident's concurrent tracks."""
+
+    def __init__(self, kube: Kube, remediation: Remediation) -> None:
+        self._kube = kube
+        self._current = remediation
+        self._lock = asyncio.Lock()
+        self._certain = True
+
+    @property
+    def record(self) -> Remediation:
+        return self._current
+
+    @property
+    def status(self) -> RemediationStatus:
+        return self._current.status
+
+    @property
+    def name(self) -> str:
+        return self._current.metadata.name
+
+    async def refresh(self) -> None:
+        """Read the record again; needed where it is not known whether the last write took effect."""
+        async with self._lock:
+            await self._read()
+
+    async def _read(self) -> None:
+        metadata = self._current.metadata
+        try:
+            body = await self._kube.get(REMEDIATION, metadata.name, metadata.namespace)
+        except NotFoundError as error:
+            raise RecordGoneError(f"Remediation {metadata.name} was deleted") from error
+        fresh = Remediation.from_wire(body)
+        if metadata.uid is not None and fresh.metadata.uid != metadata.uid:
+            raise RecordGoneError(f"Remediation {metadata.name} was deleted and made again")
+        self._current, self._certain = fresh, True
+
+    async def update(self, *changes: Change) -> bool:
+        """Apply the changes and write them, compare-and-swap. False when they change nothing."""
+        async with self._lock:
+            if not self._certain:
+                await self._read()
+            for _ in range(_TRIES):
+                new = self._current.status
+                for change in changes:
+                    new = change(new)
+                if new == self._current.status:
+                    return False
+                try:
+                    await self._write(new)
+                except ConflictError:
+                    await self._read()
+                    continue
+                return True
+            raise ConflictError(f"replace Remediation {self.name}: written by others {_TRIES} times in a row")
+
+    async def _write(self, status: RemediationStatus) -> None:
+        body = self._current.model_copy(update={"status": status})
+        try:
+            stored = await self._kube.replace(
+                REMEDIATION, body.to_wire(), self._current.metadata.namespace, subresource="status"
+            )
+        except ConflictError:
+            raise
+        except NotFoundError as error:
+            raise RecordGoneError(f"Remediation {self.name} was deleted") from error
+        except KubeError:
+            self._certain = False
+            raise
+        self._current = Remediation.from_wire(stored)

@@ -1,0 +1,164 @@
+"""Stage replaced: a spare claimed, joined, checked and admitted, and the bad host out of the way."""
+
+from __future__ import annotations
+
+from sparewheel.api.faults import Action
+from sparewheel.api.remediation import NodeStage, ReplacementRecord
+from sparewheel.remediation.decide.budget import replacement_refused
+from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
+from sparewheel.remediation.decide.sentences import EVENT_WAITING, fault_words
+from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
+from sparewheel.remediation.stages.replacer import BadNode, Check
+
+EVENT_SPARE = f"{EVENT_WAITING}/spare"
+
+
+async def precondition(incident: Incident) -> str:
+    return "" if ended(incident.record.status, NodeStage.FENCED) else "the node is not fenced yet"
+
+
+async def is_done(incident: Incident) -> bool:
+    return ended(incident.record.status, NodeStage.REPLACED)
+
+
+async def act(incident: Incident) -> bool:
+    """Claim a spare within the pool's budget. The claim's owner is this incident, so claiming again finds it."""
+    refused = await precondition(incident)
+    if refused:
+        raise PreconditionError(f"{incident.name} may not be replaced: {refused}")
+    ports, pool = incident.ports, await incident.pool()
+    async with ports.claim_lock:
+        incidents = await ports.fleet.incidents()
+        waits = replacement_refused(incident.name, pool.metadata.name, pool.spec, incidents)
+        if waits:
+            raise PreconditionError(f"{incident.name} waits for {waits}")
+        await incident.recheck(spare=False)
+        bad = await ports.replacer.host_of(pool, incident.record.spec.node)
+        if bad is None:
+            await _say(incident, f"node {incident.record.spec.node} to be known as a host of pool {pool.metadata.name}")
+            return False
+        refused_hosts = incident.record.status.replacement.refused_hosts
+        host = await ports.replacer.claim_spare(pool, incident.owner, bad, refused_hosts)
+        if host is None:
+            await _say(incident, f"a spare: pool {pool.metadata.name} has none that is free and fit")
+            await incident.tell(EVENT_SPARE)
+            return False
+        now = incident.now()
+
+        def claimed(record: ReplacementRecord) -> None:
+            record.bad_host, record.spare_host, record.message = bad, host, ""
+            record.claimed_at = record.claimed_at or now
+
+        return await incident.update(begin_once(NodeStage.REPLACED, now), replacement(claimed))
+
+
+async def _say(incident: Incident, message: str) -> None:
+    def waits(record: ReplacementRecord) -> None:
+        record.message = message
+
+    await incident.update(replacement(waits))
+
+
+async def say(incident: Incident, message: str) -> None:
+    """Journal what the search for a spare waits for."""
+    await _say(incident, message)
+
+
+def _spare(incident: Incident) -> str:
+    host = incident.record.status.replacement.spare_host
+    if host is None:
+        raise PreconditionError(f"{incident.name} holds no spare")
+    return host
+
+
+async def still_ours(incident: Incident) -> bool:
+    """False, and the spare is forgotten, when somebody else has it now."""
+    host = _spare(incident)
+    if await incident.ports.replacer.holds(await incident.pool(), host, incident.owner):
+        return True
+    log.warning("%s: the claim on spare %s was lost", incident.name, host)
+    await incident.update(drop_spare(host, refused=False, message=""))
+    return False
+
+
+async def join(incident: Incident) -> bool:
+    """Bring the spare into the cluster; it joins tainted."""
+    if not await still_ours(incident):
+        return True
+    host, now = _spare(incident), incident.now()
+
+    def asked(record: ReplacementRecord) -> None:
+        record.join_asked_at = record.join_asked_at or now
+
+    await incident.update(replacement(asked))
+    incident.lead()
+    node = await incident.ports.replacer.join_spare(await incident.pool(), host, incident.owner)
+    now = incident.now()
+
+    def joined(record: ReplacementRecord) -> None:
+        record.spare_node, record.joined_at = node, record.joined_at or now
+
+    return await incident.update(replacement(joined))
+
+
+async def check(incident: Incident) -> bool:
+    """New boot, fresh report, all GPUs. A spare that is not fit is refused and another is claimed."""
+    if not await still_ours(incident):
+        return True
+    host, pool = _spare(incident), await incident.pool()
+    result = await incident.ports.replacer.check_spare(pool, host, incident.owner)
+    if result.check is Check.REFUSED:
+        return await give_up(incident, result.why)
+    if result.check is Check.WAIT:
+        await _say(incident, f"spare {host} to pass its checks ({result.why})")
+        return False
+    now = incident.now()
+
+    def checked(record: ReplacementRecord) -> None:
+        record.checked_at, record.message = record.checked_at or now, ""
+
+    return await incident.update(replacement(checked))
+
+
+async def give_up(incident: Incident, why: str) -> bool:
+    """This spare is not fit: quarantined, and not tried again by this incident."""
+    host = _spare(incident)
+    log.warning("%s: spare %s is refused: %s", incident.name, host, why)
+    incident.lead()
+    pool = await incident.pool()
+    await incident.ports.replacer.give_up(pool, host, incident.owner, why, quarantine=True)
+    return await incident.update(drop_spare(host, refused=True, message=f"another spare ({host} was refused: {why})"))
+
+
+async def admit(incident: Incident) -> bool:
+    """Lift the taints: the spare takes the pool's work."""
+    if not await still_ours(incident):
+        return True
+    await incident.recheck(node=False)
+    await incident.ports.replacer.admit(await incident.pool(), _spare(incident), incident.owner)
+    now = incident.now()
+
+    def admitted(record: ReplacementRecord) -> None:
+        record.admitted_at = record.admitted_at or now
+
+    return await incident.update(replacement(admitted))
+
+
+async def retire(incident: Incident) -> bool:
+    """The bad host out of the cluster or proven off, its Node deleted by uid, the host quarantined."""
+    status, spec = incident.record.status, incident.record.spec
+    if status.replacement.admitted_at is None or not ended(status, NodeStage.DRAINED):
+        raise PreconditionError(f"{incident.name}: the bad host is not retired before it is drained and replaced")
+    host = status.replacement.bad_host
+    await incident.recheck(spare=False, node=False)
+    if host is not None:
+        wanted = spec.fault.action.value if spec.fault.action is not Action.REPLACE else "repair"
+        reason = f"{fault_words(spec.fault)}: {wanted} ({incident.name})"
+        bad = BadNode(spec.node, spec.node_uid, spec.boot_id, reason)
+        await incident.ports.replacer.retire(await incident.pool(), host, bad, incident.owner)
+    now = incident.now()
+
+    def quarantined(record: ReplacementRecord) -> None:
+        record.quarantined_at = record.quarantined_at or now
+
+    return await incident.update(replacement(quarantined), end(NodeStage.REPLACED, now))

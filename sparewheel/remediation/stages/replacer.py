@@ -1,0 +1,72 @@
+"""What the stages ask of capacity: one spare for one bad host. Every method is idempotent for the same owner."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.capacity.port import Proof
+
+
+class Check(StrEnum):
+    PASSED = "passed"
+    WAIT = "wait"
+    REFUSED = "refused"
+    """The spare is not fit: it is quarantined, and another is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    check: Check
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BadNode:
+    """The incarnation of the node that is taken out."""
+
+    node: str
+    uid: str
+    boot_id: str
+    reason: str
+
+
+class Replacer(Protocol):
+    """Raises CapacityError or KubeError; an error says nothing about the state that was asked for."""
+
+    async def host_of(self, pool: GpuPool, node: str) -> str | None:
+        """Name of the pool's host that serves as ``node``; None when it is not one of the pool's hosts."""
+        ...
+
+    async def claim_spare(
+        self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]
+    ) -> str | None:
+        """A spare host for ``owner``: the one it holds already, else the best free one. None: there is none."""
+        ...
+
+    async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
+        """Read afresh: is the host claimed by ``owner``?"""
+        ...
+
+    async def join_spare(self, pool: GpuPool, host: str, owner: str) -> str:
+        """Bring the host into the cluster, tainted; the Node's name."""
+        ...
+
+    async def check_spare(self, pool: GpuPool, host: str, owner: str) -> CheckResult: ...
+
+    async def admit(self, pool: GpuPool, host: str, owner: str) -> None:
+        """Lift the taints; from now on the host takes the pool's work."""
+        ...
+
+    async def give_up(self, pool: GpuPool, host: str, owner: str, reason: str, *, quarantine: bool) -> None:
+        """Let go of the claim; ``quarantine``: the host is not fit to serve as a spare."""
+        ...
+
+    async def prove_off(self, pool: GpuPool, host: str, *, power_off: bool) -> Proof: ...
+
+    async def retire(self, pool: GpuPool, host: str, bad: BadNode, owner: str) -> None:
+        """Out of the cluster (or proven off), Node object deleted by uid, host quarantined. Returns when it is so."""
+        ...

@@ -1,0 +1,73 @@
+"""Brings back the Slurm node that this incident struck, as soon as another instance has registered under its name."""
+
+from __future__ import annotations
+
+from sparewheel.api.names import SLINKY_POD_HOSTNAME
+from sparewheel.kube.port import POD, KubeError
+from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
+from sparewheel.remediation.decide.record import disown_slurm
+from sparewheel.remediation.decide.slurm_return import may_restore, reason_is_ours
+from sparewheel.remediation.stages.incident import Incident
+from sparewheel.remediation.stages.views import pod_view, slurm_node_view
+from sparewheel.slurm.port import SlurmError, SlurmNotFoundError
+
+_OUT = frozenset({"DOWN", "DRAIN", "FAIL"})
+
+
+async def see_slurm_node(incident: Incident) -> SlurmNodeView | Gone | Unknown | None:
+    name = incident.record.spec.slurm_node
+    if name is None:
+        return None
+    try:
+        return slurm_node_view(await incident.ports.slurm.node(name))
+    except SlurmNotFoundError:
+        return Gone()
+    except SlurmError as error:
+        return Unknown(str(error))
+
+
+async def see_successors(incident: Incident) -> tuple[PodView, ...] | Unknown:
+    """Worker pods of the same Slurm node name on other nodes."""
+    spec = incident.record.spec
+    if spec.slurm_node is None:
+        return ()
+    try:
+        found = await incident.ports.kube.list(POD, label_selector={SLINKY_POD_HOSTNAME: spec.slurm_node})
+    except KubeError as error:
+        return Unknown(str(error))
+    pods = (pod_view(body) for body in found.items)
+    return tuple(pod for pod in pods if pod.worker and pod.node_name and pod.node_name != spec.node)
+
+
+async def restore(incident: Incident) -> bool:
+    """Read again, then RESUME. Disowned only when Slurm shows the node in service."""
+    name = incident.record.spec.slurm_node
+    node = await see_slurm_node(incident)
+    if name is None or not may_restore(incident.record, node, await see_successors(incident)):
+        return False
+    assert isinstance(node, SlurmNodeView)  # noqa: S101 - may_restore says so
+    if node.states & _OUT:
+        incident.lead()
+        await incident.ports.slurm.set_node_state(name, ["RESUME"], "")
+        node = slurm_node_view(await incident.ports.slurm.node(name))
+    if node.states & _OUT:
+        return False
+    return await incident.update(disown_slurm(name, incident.now()))
+
+
+async def resume_same_instance(incident: Incident) -> None:
+    """The incident is called off and the same instance serves on: lift our own strike, nobody else's."""
+    for name in list(incident.record.status.owned.slurm_down):
+        node = await see_slurm_node(incident)
+        if isinstance(node, Unknown):
+            raise SlurmError(f"{incident.name}: Slurm node {name} can't be read, so it stays struck: {node.error}")
+        mine = not incident.record.status.owned.foreign_reason
+        if (
+            isinstance(node, SlurmNodeView)
+            and node.states & _OUT
+            and mine
+            and reason_is_ours(node.reason, incident.name)
+        ):
+            incident.lead()
+            await incident.ports.slurm.set_node_state(name, ["RESUME"], "")
+        await incident.update(disown_slurm(name, incident.now()))

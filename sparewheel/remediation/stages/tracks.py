@@ -1,0 +1,127 @@
+"""One pass over a track of an incident: look, decide, act. Each returns when to look again; None ends the track."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sparewheel.api.remediation import NodeStage
+from sparewheel.remediation.decide.next_step import NodeAction, Situation, Todo, next_step
+from sparewheel.remediation.decide.observations import Observations
+from sparewheel.remediation.decide.record import ended, waiting
+from sparewheel.remediation.decide.spares import SpareAction, next_spare_step
+from sparewheel.remediation.decide.veto import veto_reason
+from sparewheel.remediation.stages import closed, detected, drained, fenced, replaced, slurm_return, vetoed
+from sparewheel.remediation.stages import jobs as job_track
+from sparewheel.remediation.stages.incident import Incident
+
+AT_ONCE = 0.0
+
+
+async def node_pass(incident: Incident, *, fault_open: bool = True) -> float | None:
+    """The node track: at most one step of each kind, then look again."""
+    seen = await observe(incident)
+    pool = await incident.pool()
+    step = next_step(incident.record, seen, Situation(pool.spec, incident.now(), fault_open))
+    if step.done:
+        return None
+    look_at = incident.now() + timedelta(seconds=step.look_again_seconds)
+    if step.waiting_for or not step.todo:
+        await incident.update(waiting(step.waiting_for, look_at))
+    moved = False
+    for todo in step.todo:
+        moved = await _do(incident, todo) or moved
+    return AT_ONCE if moved else step.look_again_seconds
+
+
+async def observe(incident: Incident) -> Observations:
+    """Everything read afresh, except the agent's report, which is dated by when it was heard."""
+    status = incident.record.status
+    fenced_now = ended(status, NodeStage.FENCED)
+    if fenced_now and incident.fenced_monotonic is None:
+        incident.fenced_monotonic = incident.ports.clock.monotonic_seconds()
+    if not fenced_now:
+        return Observations(node=await incident.see_node())
+    owned = bool(status.owned.slurm_down)
+    return Observations(
+        node=await incident.see_node(),
+        pods=await incident.see_pods(),
+        successors=await slurm_return.see_successors(incident) if owned else (),
+        slurm_node=await slurm_return.see_slurm_node(incident) if owned else None,
+        health=incident.ports.fleet.health(incident.record.spec.node, incident.fenced_monotonic),
+    )
+
+
+async def _do(incident: Incident, todo: Todo) -> bool:
+    whole = {
+        NodeAction.DRY_RUN: closed.dry_run,
+        NodeAction.OPEN: detected.act,
+        NodeAction.FENCE: fenced.act,
+        NodeAction.RESTORE_SLURM: slurm_return.restore,
+        NodeAction.VETO: vetoed.act,
+        NodeAction.VETO_OVER: vetoed.lift,
+        NodeAction.BEGIN_DRAIN: drained.act,
+        NodeAction.RETIRE: replaced.retire,
+        NodeAction.CLOSE: closed.act,
+    }
+    reasoned = {
+        NodeAction.STAND_DOWN: closed.stand_down,
+        NodeAction.CANCEL: closed.cancel,
+        NodeAction.SUPERSEDE: closed.supersede,
+        NodeAction.DRAINED: drained.finish,
+    }
+    if todo.action in whole:
+        return await whole[todo.action](incident)
+    if todo.action in reasoned:
+        return await reasoned[todo.action](incident, todo.why)
+    return await _do_pod(incident, todo)
+
+
+async def _do_pod(incident: Incident, todo: Todo) -> bool:
+    if todo.action is NodeAction.PROVE_OFF:
+        return await drained.prove_off(incident, power_off=todo.pod is not None)
+    pod = todo.pod
+    assert pod is not None  # noqa: S101 - the actions left are all about one pod
+    acts = {
+        NodeAction.DELETE_WORKER: drained.delete_worker,
+        NodeAction.EVICT: drained.evict,
+        NodeAction.DELETE_POD: drained.delete_pod,
+        NodeAction.FORCE_DELETE: drained.force_delete,
+    }
+    return await acts[todo.action](incident, pod)
+
+
+async def spare_pass(incident: Incident) -> float | None:
+    """The search for a spare, beside the grace."""
+    pool = await incident.pool()
+    pods = await incident.see_pods() if ended(incident.record.status, NodeStage.FENCED) else ()
+    incidents = await incident.ports.fleet.incidents()
+    step = next_spare_step(incident.record, pool.spec, veto_reason(pods), incidents, incident.now())
+    if step.done:
+        return None
+    acts = {
+        SpareAction.CLAIM: replaced.act,
+        SpareAction.JOIN: replaced.join,
+        SpareAction.CHECK: replaced.check,
+        SpareAction.ADMIT: replaced.admit,
+    }
+    if step.action is SpareAction.NONE:
+        if step.message:
+            await replaced.say(incident, step.message)
+        return step.look_again_seconds
+    if step.action is SpareAction.GIVE_UP:
+        return AT_ONCE if await replaced.give_up(incident, step.message) else step.look_again_seconds
+    moved = await acts[step.action](incident)
+    return AT_ONCE if moved else _pause(step.action)
+
+
+def _pause(action: SpareAction) -> float:
+    return 10.0 if action is SpareAction.CLAIM else 0.5
+
+
+async def jobs_pass(incident: Incident) -> float | None:
+    """The job track."""
+    if await job_track.precondition(incident):
+        return 0.5
+    if await job_track.is_done(incident):
+        return None
+    return await job_track.act(incident) or None

@@ -1,0 +1,94 @@
+"""From the ports' answers to the decisions' snapshots. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+from sparewheel.api.names import LABEL_APP_NAME, LABEL_VETO, SLINKY_POD_HOSTNAME, VETO_VALUE
+from sparewheel.kube.port import Json
+from sparewheel.remediation.decide.observations import JobView, NodeView, PodView, SlurmNodeView
+from sparewheel.slurm.port import SlurmJob, SlurmNode
+
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+def _part(body: Json, name: str) -> Json:
+    return cast("Json", body.get(name) or {})
+
+
+def _strings(body: Json, name: str) -> dict[str, str]:
+    return cast("dict[str, str]", body.get(name) or {})
+
+
+def _condition(body: Json, kind: str) -> str:
+    for condition in cast("list[dict[str, Any]]", _part(body, "status").get("conditions") or []):
+        if condition.get("type") == kind:
+            return str(condition.get("status"))
+    return "Unknown"
+
+
+def node_view(body: Json) -> NodeView:
+    metadata, spec = _part(body, "metadata"), _part(body, "spec")
+    ready = _condition(body, "Ready")
+    return NodeView(
+        name=str(metadata["name"]),
+        uid=str(metadata.get("uid", "")),
+        ready={"True": True, "False": False}.get(ready),
+        unschedulable=bool(spec.get("unschedulable", False)),
+        taints=frozenset(str(taint["key"]) for taint in cast("list[dict[str, Any]]", spec.get("taints") or [])),
+        labels=_strings(metadata, "labels"),
+        annotations=_strings(metadata, "annotations"),
+        boot_id=str(_part(_part(body, "status"), "nodeInfo").get("bootID", "")),
+        provider_id=str(spec.get("providerID", "")),
+    )
+
+
+def pod_view(body: Json) -> PodView:
+    metadata, spec = _part(body, "metadata"), _part(body, "spec")
+    labels = _strings(metadata, "labels")
+    owners = cast("list[dict[str, Any]]", metadata.get("ownerReferences") or [])
+    deletion = metadata.get("deletionTimestamp")
+    return PodView(
+        name=str(metadata["name"]),
+        namespace=str(metadata.get("namespace", "")),
+        uid=str(metadata.get("uid", "")),
+        node_name=str(spec.get("nodeName") or ""),
+        app_name=labels.get(LABEL_APP_NAME, ""),
+        hostname=labels.get(SLINKY_POD_HOSTNAME, ""),
+        veto=labels.get(LABEL_VETO) == VETO_VALUE,
+        daemon=any(owner.get("kind") == "DaemonSet" for owner in owners),
+        mirror=_MIRROR in _strings(metadata, "annotations"),
+        finished=_part(body, "status").get("phase") in {"Succeeded", "Failed"},
+        ready=_condition(body, "Ready") == "True",
+        deletion_due=datetime.fromisoformat(str(deletion)) if deletion else None,
+    )
+
+
+def slurm_node_view(node: SlurmNode) -> SlurmNodeView:
+    return SlurmNodeView(node.name, node.states, node.reason, node.slurmd_start_time)
+
+
+def job_view(job: SlurmJob) -> JobView:
+    return JobView(
+        job_id=job.job_id,
+        states=job.states,
+        user=job.user,
+        name=job.name,
+        partition=job.partition,
+        nodes=frozenset(job.nodes),
+        restart_count=job.restart_count,
+        batch=job.batch,
+        requeue=job.requeue,
+        expedited=job.expedited,
+        state_reason=job.state_reason,
+        exit_code=job.exit_code,
+        exit_signal=job.exit_signal,
+        array=bool(job.array_job_id),
+        het=bool(job.het_job_id),
+        start_time=job.start_time,
+        end_time=job.end_time,
+        extra=job.extra,
+        comment=job.comment,
+        kill_requested_by=job.kill_requested_by,
+    )
