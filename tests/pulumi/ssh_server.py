@@ -11,6 +11,13 @@ from typing import Self
 import asyncssh
 
 
+class _Forwarding(asyncssh.SSHServer):
+    """A bastion: any connection onwards is allowed."""
+
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        return True
+
+
 class SshServer:
     """Runs in a thread; one host key, one user key, and a log of the commands that came in."""
 
@@ -52,6 +59,7 @@ class SshServer:
         acceptor = await asyncssh.listen(
             "127.0.0.1",
             0,
+            server_factory=_Forwarding,
             server_host_keys=[self.host_key],
             authorized_client_keys=keys,
             process_factory=self._handle,
