@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from lab.toolchain import machine
 from lab.toolchain.paths import REPOSITORY, bin_folder, cache_folder
 
 
@@ -12,7 +13,9 @@ def variables(venv: Path) -> dict[str, str]:
     """What differs from the caller's environment."""
     first = [str(venv / "bin"), str(bin_folder()), str(REPOSITORY / "bin")]
     rest = [place for place in os.environ.get("PATH", "").split(os.pathsep) if place and place not in first]
-    # A user's shell on Debian has no sbin on its PATH.
+    # A user's shell on Debian has no sbin on its PATH, and sudo's has no Go.
+    go = machine.known_go()
+    rest += [go.parent.as_posix()] if go is not None and go.parent.as_posix() not in rest else []
     rest += [place for place in ("/usr/local/sbin", "/usr/sbin", "/sbin") if place not in rest]
     return {
         "PATH": os.pathsep.join([*first, *rest]),

@@ -45,13 +45,20 @@ def _os_release(path: Path) -> dict[str, str]:
     return {key: value.strip().strip('"') for key, value in pairs}
 
 
+def known_go() -> Path | None:
+    """Go as it is found on the PATH or in its usual places, of whatever version."""
+    found = shutil.which("go")
+    return Path(found) if found else next((place for place in _GO_PLACES if place.exists()), None)
+
+
 def find_go() -> str:
     """The path of a Go that is new enough."""
     how = "get it from the Go website or your distribution, put it on the PATH and run the same command again."
     wanted = ".".join(map(str, GO_AT_LEAST))
-    found = shutil.which("go") or next((str(place) for place in _GO_PLACES if place.exists()), None)
-    if found is None:
+    place = known_go()
+    if place is None:
         raise ToolchainError(f"Go {wanted} or newer is needed to build the tools and isn't on the PATH: {how}")
+    found = str(place)
     said = subprocess.run(
         [found, "version"], capture_output=True, text=True, check=False, env={**os.environ, "GOTOOLCHAIN": "local"}
     ).stdout
