@@ -8,9 +8,10 @@ from pydantic import Field, field_validator, model_validator
 
 from sparewheel.api.gpu_pool import Driver, MachinesBackend, WarmBackend
 from sparewheel.api.names import LABEL_VETO
+from sparewheel.pools import MAX_POOL_NAME, POOL_NAME
 from stacks.base import Area, DnsName, Quantity, with_credential_refs
 
-PoolName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
+PoolName = Annotated[str, Field(pattern=POOL_NAME, max_length=MAX_POOL_NAME)]
 """Also the Slurm partition and the first part of its nodes' names, so it starts with a letter and leaves room."""
 
 

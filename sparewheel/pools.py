@@ -1,0 +1,172 @@
+"""Adding a GPU pool to a stack's file: comments, order and layout of all that is there stay as they are."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedSeq
+from ruamel.yaml.error import YAMLError
+
+POOL_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+MAX_POOL_NAME: Final = 40
+"""A pool's name becomes a label's value, a Slurm partition and part of its nodes' names."""
+KEY: Final = "sparewheel:pools"
+
+Entry = dict[str, Any]
+
+
+class PoolError(Exception):
+    """The pool can't be added; the message says why and what would be right. The file is as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewMachine:
+    """A machine reached by SSH; ``host_key`` is its public host key."""
+
+    name: str
+    address: str
+    host_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewPool:
+    """What ``pool add`` was asked for. ``like`` names a pool whose other settings are taken over."""
+
+    name: str
+    size: int
+    spares: int = 0
+    gpus_per_node: int | None = None
+    machines: Sequence[NewMachine] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
+    like: str | None = None
+
+
+def stack_file(environment: str, folder: Path = Path("stacks")) -> Path:
+    """``stacks/Pulumi.ENV.yaml``; PoolError lists the environments when there is none of that name."""
+    path = folder / f"Pulumi.{environment}.yaml"
+    if not path.is_file():
+        known = sorted(found.name.split(".")[1] for found in folder.glob("Pulumi.*.yaml"))
+        raise PoolError(f"{path} isn't there; environments here are {', '.join(known) or 'none'}")
+    return path
+
+
+def add_pool(path: Path, pool: NewPool) -> None:
+    """Add ``pool`` to the stack's file at ``path``, in one step: the file is whole at every moment."""
+    text = path.read_text("utf-8")
+    yaml = _yaml(text)
+    try:
+        document = cast("Entry | None", yaml.load(text))  # pyright: ignore[reportUnknownMemberType]
+    except YAMLError as error:
+        raise PoolError(f"{path} is no YAML: {error}; set it right first") from error
+    config = cast("Entry | None", document.get("config")) if isinstance(document, dict) else None
+    if not isinstance(config, dict):
+        raise PoolError(f"{path} has no 'config:'; is it a stack's file?")
+    pools: Any = config.setdefault(KEY, CommentedSeq())
+    if not isinstance(pools, list):
+        raise PoolError(f"{path}: {KEY} isn't a list; write each pool as an item of it")
+    entries = cast("list[Entry]", pools)
+    _refuse(path, pool, entries)
+    entries.append(_entry(path, pool, entries))
+    out = io.StringIO()
+    yaml.dump(document, out)  # pyright: ignore[reportUnknownMemberType]
+    _replace(path, out.getvalue())
+
+
+def _refuse(path: Path, pool: NewPool, entries: list[Entry]) -> None:
+    if not re.fullmatch(POOL_NAME, pool.name) or len(pool.name) > MAX_POOL_NAME:
+        raise PoolError(
+            f"{pool.name!r} is no name for a pool: small letters, digits and hyphens, a letter first, "
+            f"at most {MAX_POOL_NAME} characters"
+        )
+    if any(entry.get("name") == pool.name for entry in entries):
+        raise PoolError(f"{path} has a pool {pool.name} already; choose another name, or change its size there")
+    if pool.size < 1 or pool.spares < 0:
+        raise PoolError(f"pool {pool.name}: size is 1 or more and spares 0 or more, not {pool.size} and {pool.spares}")
+    if bool(pool.machines) == bool(pool.node_selector):
+        raise PoolError(f"pool {pool.name}: give either machines or a node selector")
+    taken = {str(machine["name"]): str(entry["name"]) for entry in entries for machine in _machines(entry)}
+    names = [machine.name for machine in pool.machines]
+    for name in names:
+        if name in taken:
+            raise PoolError(f"machine {name} is in pool {taken[name]} already; a machine is in one pool")
+        if names.count(name) > 1:
+            raise PoolError(f"machine {name} is given twice")
+    if pool.machines and pool.size + pool.spares > len(names):
+        raise PoolError(
+            f"pool {pool.name}: size {pool.size} and {pool.spares} spare(s) need {pool.size + pool.spares} machines, "
+            f"but {len(names)} are given"
+        )
+
+
+def _machines(entry: Entry) -> list[dict[str, Any]]:
+    backend = cast("dict[str, Any]", entry.get("backend") or {})
+    return cast("list[dict[str, Any]]", backend.get("machines") or [])
+
+
+def _entry(path: Path, pool: NewPool, entries: list[Entry]) -> Entry:
+    """The new item: the asked-for settings first, then what is taken over from ``like``."""
+    model: dict[str, Any] = {}
+    if pool.like is not None:
+        found = next((entry for entry in entries if entry.get("name") == pool.like), None)
+        if found is None:
+            raise PoolError(f"{path} has no pool {pool.like} to be like; pools there: {_names(entries)}")
+        model = {key: value for key, value in found.items() if key not in ("name", "size", "spares", "replace")}
+    entry: Entry = {"name": pool.name, "size": pool.size, "spares": pool.spares}
+    if pool.gpus_per_node is not None:
+        entry["gpus_per_node"] = pool.gpus_per_node
+    elif "gpus_per_node" in model:
+        entry["gpus_per_node"] = model["gpus_per_node"]
+    for key, value in model.items():
+        if key not in ("backend", "gpus_per_node", "partition"):
+            entry[key] = _plain(value)
+    entry["backend"] = _backend(pool, cast("dict[str, Any]", model.get("backend") or {}))
+    return entry
+
+
+def _backend(pool: NewPool, model: dict[str, Any]) -> Entry:
+    if pool.node_selector:
+        return {"kind": "warm", "node_selector": dict(pool.node_selector)}
+    taken_over = _plain(model) if model.get("kind") == "machines" else {"kind": "machines", "key_ref": "machines-ssh"}
+    machines = [
+        {"name": machine.name, "ssh": {"address": machine.address, "host_key": machine.host_key}}
+        for machine in pool.machines
+    ]
+    return {**{key: value for key, value in taken_over.items() if key != "machines"}, "machines": machines}
+
+
+def _plain(value: Any) -> Any:
+    """A copy without the comments and anchors of the original."""
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value)
+        return {str(key): _plain(item) for key, item in pairs.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _names(entries: list[Entry]) -> str:
+    return ", ".join(str(entry.get("name")) for entry in entries) or "none"
+
+
+def _yaml(text: str) -> YAML:
+    """A reader and writer that keeps the file's own layout, also how far its lists are indented."""
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 100_000
+    dash = re.search(r"^( *)[^\s#-][^\n]*:[ \t]*\n(?:[ \t]*#[^\n]*\n)*( *)- ", text, re.MULTILINE)
+    offset = len(dash.group(2)) - len(dash.group(1)) if dash else 2
+    yaml.indent(mapping=2, sequence=offset + 2, offset=offset)  # pyright: ignore[reportUnknownMemberType]
+    return yaml
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text, "utf-8")
+    new.chmod(path.stat().st_mode & 0o777)
+    new.replace(path)

@@ -1,0 +1,126 @@
+"""Single objects of the stack: the fields that healing depends on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.components.conftest import Run
+
+
+def test_a_worker_outlives_its_jobs_grace(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["slurm"]["grace_seconds"] = 45
+    pod = run_stack(raw).one(":NodeSet").inputs["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] > 45
+
+
+def test_a_worker_goes_to_active_nodes_of_its_pool_only(run_stack: Run, raw: dict[str, Any]) -> None:
+    pod = run_stack(raw).one(":NodeSet").inputs["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"sparewheel.dev/pool": "gpu", "sparewheel.dev/role": "active"}
+    assert not any(t["key"].startswith("sparewheel.dev/") for t in pod["tolerations"])
+
+
+def test_a_worker_has_the_nodes_gpus(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["pools"][0]["gpus_per_node"] = 4
+    node_set = run_stack(raw).one(":NodeSet").inputs["spec"]
+    assert node_set["slurmd"]["resources"]["limits"]["nvidia.com/gpu"] == 4
+    assert node_set["extraConf"] == "Gres=gpu:4"
+
+
+def test_an_agent_stays_on_a_tainted_node(run_stack: Run, raw: dict[str, Any]) -> None:
+    pod = run_stack(raw).one(":DaemonSet").inputs["spec"]["template"]["spec"]
+    tolerated = {t["key"] for t in pod["tolerations"]}
+    assert {f"sparewheel.dev/{key}" for key in ("joining", "spare", "fault", "quarantined")} <= tolerated
+    assert pod["hostPID"] is True
+    assert pod["nodeSelector"] == {"sparewheel.dev/pool": "gpu"}
+
+
+def test_what_must_outlive_a_gpu_node_keeps_off_it(run_stack: Run, raw: dict[str, Any]) -> None:
+    stack = run_stack(raw)
+    pods = [
+        stack.one(kind, name).inputs["spec"]["template"]["spec"]
+        for kind, name in (
+            (":Controller", "slurm"),
+            (":RestApi", "slurm"),
+            (":Accounting", "slurm"),
+            (":LoginSet", "login"),
+            (":StatefulSet", "mariadb"),
+            (":Deployment", "sparewheel-controller"),
+        )
+    ]
+    for pod in pods:
+        terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert terms == [{"matchExpressions": [{"key": "sparewheel.dev/pool", "operator": "DoesNotExist"}]}]
+
+
+def test_the_pool_as_the_cluster_sees_it(run_stack: Run, raw: dict[str, Any]) -> None:
+    stack = run_stack(raw)
+    spec = stack.one(":GpuPool").inputs["spec"]
+    assert spec["backend"]["keyRef"] == {"name": "sparewheel-credentials", "key": "machines-ssh"}
+    assert spec["backend"]["power"]["keyRef"] == {"name": "sparewheel-credentials", "key": "power-ssh"}
+    assert spec["nodeSetRef"] == {"namespace": "slurm", "name": "gpu"}
+    assert stack.one("PoolCapacity").inputs["spec"] == spec
+
+
+def test_slurm_conf(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["slurm"] |= {"grace_seconds": 30, "extra_conf": ["SlurmdTimeout=60"], "scheduler_parameters": ["defer"]}
+    conf = dict(
+        line.split("=", 1)
+        for line in run_stack(raw).one(":Controller", "slurm").inputs["spec"]["extraConf"].splitlines()
+    )
+    assert conf["KillWait"] == "30"
+    assert conf["ReturnToService"] == "1"
+    assert "enable_expedited_requeue" in conf["SlurmctldParameters"].split(",")
+    assert {"enable_configless", "reconfig_on_restart"} <= set(conf["SlurmctldParameters"].split(","))
+    assert "defer" in conf["SchedulerParameters"].split(",")
+    assert conf["SlurmdTimeout"] == "60"
+
+
+def test_accounts(run_stack: Run, raw: dict[str, Any]) -> None:
+    stack = run_stack(raw)
+    files = stack.one(":ConfigMap", "slurm-users").inputs["data"]
+    assert files["passwd"] == "alice:x:20001:20001::/home/alice:/bin/bash\n"
+    assert files["group"] == "alice:x:20001:\nresearch:x:30001:alice\n"
+    assert stack.one(":ConfigMap", "slurm-user-keys").inputs["data"]["alice"].startswith("ssh-ed25519 ")
+
+
+def test_a_folder_of_accounts_is_mounted_whole(run_stack: Run, raw: dict[str, Any]) -> None:
+    """kubelet never renews a file mounted by subPath: a new user would need a restart, and that ends jobs."""
+    stack = run_stack(raw)
+    for kind, field in ((":NodeSet", "slurmd"), (":LoginSet", "login"), (":Controller", "slurmctld")):
+        found = stack.one(kind, None if kind == ":NodeSet" else field.replace("slurmctld", "slurm"))
+        mounts = [m for m in found.inputs["spec"][field]["volumeMounts"] if m["mountPath"] == "/var/lib/extrausers"]
+        assert len(mounts) == 1, kind
+        assert "subPath" not in mounts[0], kind
+
+
+def test_gpus_are_detected_unless_files_are_named(run_stack: Run, raw: dict[str, Any]) -> None:
+    del raw["slurm"]["gpu_files"]
+    assert run_stack(raw).one(":ConfigMap", "slurm-extra").inputs["data"]["gres.conf"] == "AutoDetect=nvidia\n"
+
+
+def test_gpus_by_files(run_stack: Run, raw: dict[str, Any]) -> None:
+    gres = run_stack(raw).one(":ConfigMap", "slurm-extra").inputs["data"]["gres.conf"]
+    assert gres == "AutoDetect=off\nName=gpu File=/dev/nvidia[0-7]\n"
+
+
+@pytest.mark.parametrize("kind", ["ClusterIP", "NodePort", "LoadBalancer"])
+def test_ways_to_the_login_nodes(run_stack: Run, raw: dict[str, Any], kind: str) -> None:
+    raw["login"]["service"] = {"type": kind, "address": "login.example"}
+    assert run_stack(raw).one(":Service", "login-ssh").inputs["spec"]["type"] == kind
+
+
+def test_a_database_of_ones_own(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["slurm"]["accounting"] = {"kind": "external", "host": "db.example", "password_secret": "machines-ssh"}
+    del raw["storage"]["database"]
+    stack = run_stack(raw)
+    assert stack.of_type(":StatefulSet") == []
+    assert stack.one(":Accounting", "slurm").inputs["spec"]["storageConfig"]["host"] == "db.example"
+
+
+def test_the_operator_from_its_charts(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["operator"] = {"kind": "charts", "version": "1.2.1"}
+    charts = {r.name: r.inputs for r in run_stack(raw).of_type(":Chart")}
+    assert charts["operator"]["chart"] == "oci://ghcr.io/slinkyproject/charts/slurm-operator"
+    assert charts["operator-crds"]["version"] == "1.2.1"

@@ -1,0 +1,76 @@
+"""Wrong config: one error without a traceback, that names every wrong setting and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pytest
+
+from sparewheel.api.names import LABEL_VETO
+from tests.components.conftest import Run
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def _machines(raw: dict[str, Any]) -> dict[str, Any]:
+    return raw["pools"][0]["backend"]
+
+
+CASES: list[tuple[str, Change, str, str]] = [
+    ("an area is missing", lambda raw: raw.pop("slurm"), "slurm:", "is missing"),
+    ("a setting is missing", lambda raw: raw["pools"][0].pop("size"), "pools.0.size:", "GPU nodes that take work"),
+    ("a typing error", lambda raw: raw["pools"][0].update(sise=3), "pools.0.sise:", "did you mean size?"),
+    ("grace too long", lambda raw: raw["slurm"].update(grace_seconds=121), "slurm.grace_seconds:", "120"),
+    ("a string for a number", lambda raw: raw["pools"][0].update(size="two"), "pools.0.size:", "'two'"),
+    ("ReturnToService", lambda raw: raw["slurm"].update(extra_conf=["ReturnToService=2"]), "slurm.extra_conf:", "is 1"),
+    ("KillWait", lambda raw: raw["slurm"].update(extra_conf=["killwait=9"]), "slurm.extra_conf:", "grace_seconds"),
+    ("old Slurm", lambda raw: raw["slurm"].update(version="24.11"), "slurm.version:", "25.11 or newer"),
+    ("unknown kind", lambda raw: raw["operator"].update(kind="chart"), "operator:", "'manifests', 'charts'"),
+    ("pool too large", lambda raw: raw["pools"][0].update(size=3), "pools.0:", "need 4 machines"),
+    ("pool twice", lambda raw: raw["pools"].append(raw["pools"][0]), "", "pools: gpu is there twice"),
+    ("long pool name", lambda raw: raw["pools"][0].update(name="p" * 41), "pools.0.name:", "40"),
+    ("no host key", lambda raw: _machines(raw)["machines"][0]["ssh"].pop("host_key"),
+     "pools.0.backend.machines.0.ssh.host_key:", "is missing"),
+    ("unknown host to replace", lambda raw: raw["pools"][0].update(replace=["gpu-9"]), "pools.0:", "gpu-9"),
+    ("veto on our own workers", lambda raw: raw["pools"][0].update(worker_labels={LABEL_VETO: "true"}),
+     "pools.0.worker_labels:", "other pods only"),
+    ("private key", lambda raw: raw["users"][0].update(ssh_keys=["-----BEGIN OPENSSH PRIVATE KEY-----"]),
+     "users.0.ssh_keys:", "the public one"),
+    ("unknown group", lambda raw: raw["users"][0].update(groups=["staff"]), "", "isn't under groups"),
+    ("uid twice", lambda raw: raw["groups"][0].update(gid=20001), "", "20001 is used twice"),
+    ("no disk for the database", lambda raw: raw["storage"].pop("database"), "", "storage.database"),
+    ("an area that isn't one", lambda raw: raw.update(login=3), "login:", "3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "path", "says"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_one_error_names_the_setting(run_stack: Run, raw: dict[str, Any], change: Change, path: str, says: str) -> None:
+    change(raw)
+    with pytest.raises(pulumi.RunError) as caught:
+        run_stack(raw)
+    text = str(caught.value)
+    assert path in text
+    assert says in text
+    assert text.startswith("one setting is wrong"), text
+
+
+def test_all_wrong_settings_at_once(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["slurm"]["grace_seconds"] = 300
+    raw["pools"][0]["size"] = -1
+    raw["users"][0]["uid"] = 5
+    with pytest.raises(pulumi.RunError, match="3 settings are wrong") as caught:
+        run_stack(raw)
+    assert len(str(caught.value).splitlines()) == 4
+
+
+def test_a_secret_that_is_not_there(run_stack: Run, raw: dict[str, Any]) -> None:
+    with pytest.raises(pulumi.RunError, match=r"pools\.0\.backend\.key_ref: .*pulumi config set --secret machines-ssh"):
+        run_stack(raw, {"power-ssh": "x", "oncall-url": "y"})
+
+
+def test_a_secret_among_settings(run_stack: Run, raw: dict[str, Any]) -> None:
+    """The engine decrypts a whole area that holds one secret value; it would be shown with every error."""
+    with pytest.raises(pulumi.RunError, match="cluster: holds a secret"):
+        run_stack({key: value for key, value in raw.items() if key != "cluster"}, {"cluster": "{}"})
