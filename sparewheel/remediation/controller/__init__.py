@@ -1,1 +1,1 @@
-"""The controller: watches, decides who leads, and drives every incident. ``python -m sparewheel.remediation.controller``."""
+"""The controller: watches, decides who leads, drives incidents. ``python -m sparewheel.remediation.controller``."""

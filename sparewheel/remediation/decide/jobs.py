@@ -106,7 +106,7 @@ def struck(record: JobRecord, now: datetime) -> JobRecord:
 def follow(remediation: Remediation, record: JobRecord, view: JobView | Gone, now: datetime) -> Followed:
     """One look at one job after the strike."""
     if isinstance(view, Gone):
-        return _closed(remediation, record, "Slurm no longer knows the job")
+        return _closed(remediation, record, "", lost="Slurm no longer knows it")
     if "CANCELLED" in view.states and view.ended:
         return _closed(remediation, record, "it was cancelled")
     if view.pending:
@@ -201,7 +201,7 @@ def _ended(remediation: Remediation, record: JobRecord, view: JobView, now: date
         return _closed(remediation, record, "it had completed")
     if record.not_requeued_reason or not _failed(view) or not _within_strike(remediation, record, view, now):
         reason = record.not_requeued_reason or f"it ended {state}"
-        return _closed(remediation, record.model_copy(update={"not_requeued_reason": reason}), "")
+        return _closed(remediation, record, "", lost=reason)
     if not _may_ask(record, now):
         return Followed(record, (), record, 1.0)
     stopping = record.stopping_at or view.end_time or now
@@ -219,9 +219,10 @@ def _within_strike(remediation: Remediation, record: JobRecord, view: JobView, n
     return (view.end_time or now) <= limit
 
 
-def _closed(remediation: Remediation, record: JobRecord, why: str) -> Followed:
+def _closed(remediation: Remediation, record: JobRecord, ending: str, lost: str = "") -> Followed:
+    """``lost``: why it does not come back although its user may still want it."""
     new = record.model_copy(update={"closed": True})
-    if why and new.resumed_at is None:
-        new.not_requeued_reason = new.not_requeued_reason or ("" if new.requeued_at else why)
-    new.message = job_sentence(remediation, new, ending=why)
+    if lost and new.resumed_at is None:
+        new.not_requeued_reason = new.not_requeued_reason or lost
+    new.message = job_sentence(remediation, new, ending=ending)
     return Followed(record, (), new, 0.0)

@@ -56,6 +56,11 @@ class Fleet(Protocol):
         ...
 
 
+async def _nobody_else_drives(pool: str) -> str:
+    _ = pool
+    return ""
+
+
 @dataclass(slots=True)
 class Ports:
     kube: Kube
@@ -66,6 +71,8 @@ class Ports:
     fleet: Fleet
     namespace: str
     leading: Callable[[], bool] = lambda: True
+    drive: Callable[[str], Awaitable[str]] = _nobody_else_drives
+    """Asks for the pool's lease; empty when we hold it, else what is waited for."""
     fence_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One fence decision at a time: the breaker counts what the one before journalled."""
     claim_lock: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -150,6 +150,9 @@ async def retire(incident: Incident) -> bool:
     if status.replacement.admitted_at is None or not ended(status, NodeStage.DRAINED):
         raise PreconditionError(f"{incident.name}: the bad host is not retired before it is drained and replaced")
     host = status.replacement.bad_host
+    held_up = await incident.ports.drive(spec.pool)
+    if held_up:
+        raise PreconditionError(f"{incident.name} waits for {held_up}")
     await incident.recheck(spare=False, node=False)
     if host is not None:
         wanted = spec.fault.action.value if spec.fault.action is not Action.REPLACE else "repair"

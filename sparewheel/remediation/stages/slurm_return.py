@@ -55,19 +55,18 @@ async def restore(incident: Incident) -> bool:
     return await incident.update(disown_slurm(name, incident.now()))
 
 
+def _ours_to_lift(incident: Incident, node: SlurmNodeView) -> bool:
+    foreign = incident.record.status.owned.foreign_reason
+    return bool(node.states & _OUT) and not foreign and reason_is_ours(node.reason, incident.name)
+
+
 async def resume_same_instance(incident: Incident) -> None:
     """The incident is called off and the same instance serves on: lift our own strike, nobody else's."""
     for name in list(incident.record.status.owned.slurm_down):
         node = await see_slurm_node(incident)
         if isinstance(node, Unknown):
             raise SlurmError(f"{incident.name}: Slurm node {name} can't be read, so it stays struck: {node.error}")
-        mine = not incident.record.status.owned.foreign_reason
-        if (
-            isinstance(node, SlurmNodeView)
-            and node.states & _OUT
-            and mine
-            and reason_is_ours(node.reason, incident.name)
-        ):
+        if isinstance(node, SlurmNodeView) and _ours_to_lift(incident, node):
             incident.lead()
             await incident.ports.slurm.set_node_state(name, ["RESUME"], "")
         await incident.update(disown_slurm(name, incident.now()))

@@ -108,6 +108,10 @@ async def spare_pass(incident: Incident) -> float | None:
         if step.message:
             await replaced.say(incident, step.message)
         return step.look_again_seconds
+    held_up = await incident.ports.drive(incident.record.spec.pool)
+    if held_up:
+        await replaced.say(incident, held_up)
+        return 1.0
     if step.action is SpareAction.GIVE_UP:
         return AT_ONCE if await replaced.give_up(incident, step.message) else step.look_again_seconds
     moved = await acts[step.action](incident)

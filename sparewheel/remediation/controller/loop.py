@@ -1,0 +1,296 @@
+"""The loop: one key at a time, level-triggered. Everything it knows is in the cluster; killing it loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sparewheel.api.names import CONTROLLER_LEASE
+from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.capacity.port import CapacityError
+from sparewheel.clock import Clock
+from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
+from sparewheel.kube.port import Kube, KubeError
+from sparewheel.notify.port import Notifier
+from sparewheel.remediation.controller.pool_leases import PoolLeases
+from sparewheel.remediation.controller.queue import DueQueue, Key
+from sparewheel.remediation.controller.scout import Scout
+from sparewheel.remediation.controller.state import State
+from sparewheel.remediation.controller.watches import Watches
+from sparewheel.remediation.decide.triage import still_open
+from sparewheel.remediation.stages import outbox, tracks
+from sparewheel.remediation.stages.incident import Incident, NotLeadingError, Ports, PreconditionError
+from sparewheel.remediation.stages.journal import Journal, RecordGoneError
+from sparewheel.remediation.stages.replacer import Replacer
+from sparewheel.remediation.stages.slurm_trouble import say_slurm_waits
+from sparewheel.slurm.port import Slurm, SlurmError
+
+log = logging.getLogger("sparewheel.remediation")
+
+TRACKS = ("track", "spare", "jobs", "outbox")
+FIRST_RETRY_SECONDS = 0.5
+LAST_RETRY_SECONDS = 30.0
+PoolReconcile = Callable[[str], Awaitable[float | None]]
+
+
+@dataclass(slots=True)
+class Controller:
+    """Run ``run()``. ``identity`` tells replicas apart; ``version`` goes into the leases."""
+
+    kube: Kube
+    slurm: Slurm
+    replacer: Replacer
+    notifier: Notifier
+    clock: Clock
+    namespace: str
+    identity: str
+    version: str
+    state: State = field(init=False)
+    queue: DueQueue = field(init=False)
+    watches: Watches = field(init=False)
+    ports: Ports = field(init=False)
+    scout: Scout = field(init=False)
+    pool_leases: PoolLeases = field(init=False)
+    reconcile_pool: PoolReconcile | None = None
+    timing: LeaseTiming = field(default_factory=LeaseTiming)
+    _handle: LeaseHandle | None = None
+    _failures: dict[Key, int] = field(default_factory=dict[Key, int])
+
+    def __post_init__(self) -> None:
+        self.state = State(self.kube, self.clock, self.namespace)
+        self.queue = DueQueue(self.clock)
+        self.watches = Watches(self.state, self._wake)
+        self.pool_leases = PoolLeases(self.kube, self.clock, self.namespace, self.identity, self.version)
+        self.ports = Ports(
+            kube=self.kube,
+            slurm=self.slurm,
+            replacer=self.replacer,
+            notifier=self.notifier,
+            clock=self.clock,
+            fleet=self.state,
+            namespace=self.namespace,
+            leading=self.leading,
+            drive=self.pool_leases.drive,
+        )
+        self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
+
+    # ---------------------------------------------------------------- leading
+    def leading(self) -> bool:
+        if self._handle is None:
+            return False
+        try:
+            self._handle.check()
+        except LeaseLostError:
+            return False
+        return True
+
+    async def run(self) -> None:
+        """Watch always; act while leading. Returns only when cancelled."""
+        watching = asyncio.create_task(self.watches.run(), name="watches")
+        try:
+            await self._or_watching(watching, self.watches.synced())
+            while True:
+                await self._or_watching(watching, self._lead_once())
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await watching
+
+    async def _or_watching(self, watching: asyncio.Task[None], work: Awaitable[None]) -> None:
+        """Do the work; when the watches fail for good, fail with them."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task, watching}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+            raise
+        if watching.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+            await watching
+        await task
+
+    async def _lead_once(self) -> None:
+        """Wait for the lease, lead until it is lost."""
+        log.info("event=standby identity=%s", self.identity)
+        try:
+            async with held(
+                self.kube,
+                CONTROLLER_LEASE,
+                self.namespace,
+                self.identity,
+                self.clock,
+                version=self.version,
+                timing=self.timing,
+            ) as handle:
+                self._handle = handle
+                log.info("event=leading identity=%s", self.identity)
+                self._take_everything_up()
+                await self.queue.run(self._look)
+        except LeaseLostError as error:
+            log.warning("event=lease_lost identity=%s error=%s", self.identity, error)
+            self.state.heartbeats.api_failed(self.clock.monotonic_seconds())
+            self.state.leases.api_failed(self.clock.monotonic_seconds())
+        finally:
+            self._handle = None
+            self.queue.clear()
+            self.state.taken.clear()
+            self._failures.clear()
+            await self.pool_leases.drop_all()
+
+    def _take_everything_up(self) -> None:
+        for name in list(self.state.records):
+            self._wake("record", name)
+        for name in list(self.state.nodes):
+            self._wake("node", name)
+        for name in list(self.state.pools):
+            self._wake("pool", name)
+        self.queue.add(Key("sweep", "all"))
+        self.queue.add(Key("slurm", "jobs"))
+
+    # ---------------------------------------------------------------- waking
+    def _wake(self, kind: str, name: str) -> None:
+        if self._handle is None:
+            return
+        match kind:
+            case "record":
+                self._take(self.state.records.get(name))
+            case "spares":
+                for incident in self.state.taken.values():
+                    if incident.record.spec.pool == name:
+                        self.queue.add(Key("spare", incident.name))
+                self.queue.add(Key("pool", name), 1.0)
+            case "node":
+                self.queue.add(Key("node", name))
+                for incident in self.state.taken.values():
+                    if incident.record.spec.node == name and incident.record.status.outcome is Outcome.OPEN:
+                        self.queue.add(Key("track", incident.name))
+            case _:
+                self.queue.add(Key(kind, name))
+
+    def _found(self, record: Remediation) -> None:
+        """The scout opened (or found) an incident."""
+        self.state.records.setdefault(record.metadata.name, record)
+        self._take(record)
+
+    def _take(self, record: Remediation | None) -> None:
+        """Work on the incident, unless nothing of it is left to do."""
+        if record is None or record.metadata.name in self.state.taken or not _unfinished(record):
+            return
+        incident = Incident(self.ports, Journal(self.kube, record))
+        self.state.taken[record.metadata.name] = incident
+        log.info("event=incident incident=%s stage=%s node=%s", incident.name, record.status.stage, record.spec.node)
+        for track in TRACKS:
+            self.queue.add(Key(track, incident.name))
+
+    # ---------------------------------------------------------------- looking
+    async def _look(self, key: Key) -> float | None:
+        """One look, and what becomes of an error: wait longer and longer, never assume."""
+        try:
+            pause = await self._dispatch(key)
+        except RecordGoneError as error:
+            log.warning("event=record_gone error=%s", error)
+            self._forget(key.name)
+            return None
+        except NotLeadingError:
+            return 1.0
+        except PreconditionError as error:
+            log.info("event=not_yet key=%s/%s reason=%s", key.kind, key.name, error)
+            return 0.5
+        except (KubeError, SlurmError, CapacityError) as error:
+            return await self._failed(key, error)
+        except Exception:
+            log.exception("event=bug key=%s/%s", key.kind, key.name)
+            return self._later(key)
+        self._failures.pop(key, None)
+        if key.kind in TRACKS:
+            self._finish(key.name)
+        return pause
+
+    async def _failed(self, key: Key, error: Exception) -> float:
+        pause = self._later(key)
+        count = self._failures[key]
+        log.warning("event=failed key=%s/%s times=%d next=%.1f error=%s", key.kind, key.name, count, pause, error)
+        incident = self.state.taken.get(key.name)
+        if isinstance(error, SlurmError) and key.kind == "track" and incident is not None:
+            with suppress(KubeError, NotLeadingError, RecordGoneError):
+                await say_slurm_waits(incident, error, count)
+        return pause
+
+    def _later(self, key: Key) -> float:
+        count = self._failures.get(key, 0)
+        self._failures[key] = count + 1
+        return min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(count, 10))
+
+    async def _dispatch(self, key: Key) -> float | None:
+        match key.kind:
+            case "node":
+                return await self.scout.triage(key.name)
+            case "silence":
+                return await self.scout.probe(key.name)
+            case "sweep":
+                self.pool_leases.keep_only({i.record.spec.pool for i in self.state.taken.values() if _drives(i.record)})
+                for node in self.scout.silent_nodes():
+                    self.queue.add(Key("silence", node))
+                return 2.0
+            case "slurm":
+                return await self.scout.remember_jobs()
+            case "pool":
+                return await self.reconcile_pool(key.name) if self.reconcile_pool is not None else None
+            case _:
+                return await self._incident(key)
+
+    async def _incident(self, key: Key) -> float | None:
+        incident = self.state.taken.get(key.name)
+        if incident is None:
+            return None
+        match key.kind:
+            case "track":
+                report = self.scout.report(incident.record.spec.node)
+                fault_open = report is None or still_open(incident.record, report)
+                pause = await tracks.node_pass(incident, fault_open=fault_open)
+                self.queue.add(Key("outbox", key.name))
+                return pause
+            case "spare":
+                pause = await tracks.spare_pass(incident)
+                if pause == tracks.AT_ONCE:
+                    self.queue.add(Key("track", key.name))
+                return pause
+            case "jobs":
+                pause = await tracks.jobs_pass(incident)
+                self.queue.add(Key("outbox", key.name))
+                return pause
+            case _:
+                return await outbox.act(incident)
+
+    def _finish(self, name: str) -> None:
+        incident = self.state.taken.get(name)
+        if incident is not None and not _unfinished(incident.record):
+            log.info("event=done incident=%s outcome=%s", name, incident.record.status.outcome)
+            self.state.records[name] = incident.record
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self.state.taken.pop(name, None)
+        for track in TRACKS:
+            self.queue.drop(Key(track, name))
+
+
+def _unfinished(record: Remediation) -> bool:
+    """Open, or a job still followed, or a message still to deliver."""
+    status = record.status
+    return (
+        status.outcome is Outcome.OPEN
+        or any(not job.closed for job in status.jobs)
+        or any(delivery.delivered_at is None for delivery in status.outbox)
+    )
+
+
+def _drives(record: Remediation) -> bool:
+    return record.status.outcome is Outcome.OPEN and not record.spec.dry_run

@@ -1,0 +1,82 @@
+"""The pools' leases: held while an incident of the pool is being healed, so ``pulumi up`` waits its turn, and we ours."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sparewheel.api.names import pool_lease
+from sparewheel.clock import Clock
+from sparewheel.kube.lease import Holder, LeaseHandle, LeaseLostError, held
+from sparewheel.kube.port import Kube
+
+
+@dataclass(slots=True)
+class _Held:
+    task: asyncio.Task[None]
+    handle: LeaseHandle | None = None
+    holder: str = ""
+
+
+@dataclass(slots=True)
+class PoolLeases:
+    kube: Kube
+    clock: Clock
+    namespace: str
+    identity: str
+    version: str
+    _pools: dict[str, _Held] = field(default_factory=dict[str, _Held])
+
+    async def drive(self, pool: str) -> str:
+        """Empty when the pool is ours to drive now, else what is waited for."""
+        known = self._pools.get(pool)
+        if known is None or known.task.done():
+            known = self._start(pool)
+        for _ in range(8):  # a free lease is taken in a few requests: worth waiting for
+            if known.handle is not None:
+                try:
+                    known.handle.check()
+                except LeaseLostError:
+                    break
+                return ""
+            if known.holder:
+                break
+            await self.clock.sleep(0.05)
+        holder = f", held by {known.holder}" if known.holder else ""
+        return f"the lease of pool {pool}{holder}"
+
+    def _start(self, pool: str) -> _Held:
+        entry = _Held(task=asyncio.create_task(asyncio.sleep(0)))
+        entry.task = asyncio.create_task(self._hold(pool, entry), name=f"pool lease {pool}")
+        self._pools[pool] = entry
+        return entry
+
+    async def _hold(self, pool: str, entry: _Held) -> None:
+        def waits(holder: Holder) -> None:
+            entry.holder = holder.identity
+
+        with suppress(LeaseLostError):
+            async with held(
+                self.kube,
+                pool_lease(pool),
+                self.namespace,
+                self.identity,
+                self.clock,
+                version=self.version,
+                on_wait=waits,
+            ) as handle:
+                entry.handle, entry.holder = handle, ""
+                await handle.lost.wait()
+
+    def keep_only(self, pools: set[str]) -> None:
+        """Give back the leases of pools where nothing is healed."""
+        for name in [name for name in self._pools if name not in pools]:
+            self._pools.pop(name).task.cancel()
+
+    async def drop_all(self) -> None:
+        tasks = [entry.task for entry in self._pools.values()]
+        self._pools.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

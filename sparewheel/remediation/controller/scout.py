@@ -1,0 +1,144 @@
+"""Looks out for new incidents: reports of faults, requests by people, silence. Remembers which jobs ran where."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
+from sparewheel.api.node_health import NodeHealth
+from sparewheel.api.remediation import Remediation
+from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, Json, KubeError, NotFoundError
+from sparewheel.remediation.controller.state import State
+from sparewheel.remediation.decide.record import fold
+from sparewheel.remediation.decide.silence import Silence
+from sparewheel.remediation.decide.triage import Fold, New, Report, triage
+from sparewheel.remediation.stages import detected
+from sparewheel.remediation.stages.incident import Ports
+from sparewheel.remediation.stages.views import pod_view
+
+log = logging.getLogger("sparewheel.remediation")
+
+KUBELET_LEASES = "kube-node-lease"
+SUSPICIOUS_INTERVALS = 2.5
+"""An agent silent for this many of its heartbeats is looked at closely."""
+PROBE_SECONDS = 2.0
+REMEMBER_EVERY_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Scout:
+    ports: Ports
+    state: State
+    found: Callable[[Remediation], None]
+    troubles: Callable[[], list[str]]
+
+    # ---------------------------------------------------------------- triage
+    def report(self, node: str) -> Report | None:
+        view = self.state.nodes.get(node)
+        if view is None:
+            return None
+        now = self.state.clock.monotonic_seconds()
+        health = self.state.healths.get(node)
+        silence = Silence(
+            agent_seconds=self.state.heartbeats.silent_seconds(node, now),
+            kubelet_seconds=self.state.leases.silent_seconds(node, now),
+            kubelet_unknown=view.ready is None,
+        )
+        return Report(
+            node=view,
+            boot_id=health.status.boot_id if health else "",
+            faults=tuple(health.status.faults) if health else (),
+            fresh=self.state.heartbeats.last_heard(node) is not None,
+            heartbeat=health.status.heartbeat_time if health else None,
+            silence=silence,
+        )
+
+    async def triage(self, node: str) -> float | None:
+        """A new incident, a fault folded into the open one, or nothing."""
+        decision = self._decide(self.report(node), node)
+        if isinstance(decision, Fold):
+            incident = self.state.taken.get(decision.name)
+            if incident is not None:
+                await incident.update(*(fold(fault) for fault in decision.faults))
+            return None
+        if decision is None:
+            return None
+        report = self.report(node)
+        if report is None:
+            return None
+        pods = await self.ports.kube.list(POD, field_selector=f"spec.nodeName={node}")
+        workers = tuple(view for view in (pod_view(body) for body in pods.items) if view.worker)
+        seen = Report(
+            node=report.node,
+            boot_id=report.boot_id,
+            faults=report.faults,
+            fresh=report.fresh,
+            heartbeat=report.heartbeat,
+            silence=report.silence,
+            workers=workers,
+        )
+        decision = self._decide(seen, node)
+        if not isinstance(decision, New):
+            return 0.0 if decision is not None else None
+        if not self.ports.leading():
+            return 1.0
+        log.info("event=detected incident=%s node=%s code=%s", decision.name, node, decision.spec.fault.code)
+        record = await detected.create(self.ports.kube, self.ports.namespace, decision.name, decision.spec)
+        self.found(record)
+        return None
+
+    def _decide(self, report: Report | None, node: str) -> New | Fold | None:
+        if report is None:
+            return None
+        pool = self.state.pools.get(report.node.labels.get(LABEL_POOL, ""))
+        policy, open_incident = self.state.policy_spec, self.state.open_incident(node)
+        return triage(report, pool, policy, open_incident, self.state.known_names(), self.state.clock.now())
+
+    # ---------------------------------------------------------------- silence
+    def silent_nodes(self) -> list[str]:
+        """Active nodes whose agent has missed heartbeats."""
+        now = self.state.clock.monotonic_seconds()
+        if self.troubles():
+            self._api_failed()
+        found: list[str] = []
+        for name, health in self.state.healths.items():
+            node = self.state.nodes.get(name)
+            if node is None or node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
+                continue
+            silent = self.state.heartbeats.silent_seconds(name, now) or 0.0
+            if silent > SUSPICIOUS_INTERVALS * health.status.heartbeat_interval_seconds:
+                found.append(name)
+        return found
+
+    async def probe(self, node: str) -> float | None:
+        """Ask the API server itself, so that a stuck watch or an outage is not read as a dead node."""
+        if node not in self.silent_nodes():
+            return None
+        try:
+            self.state.hear(NodeHealth.from_wire(await self.ports.kube.get(NODE_HEALTH, node)))
+            lease = await self.ports.kube.get(LEASE, node, KUBELET_LEASES)
+        except NotFoundError:
+            return PROBE_SECONDS
+        except KubeError:
+            self._api_failed()
+            raise
+        spec: Json = lease.get("spec") or {}
+        self.state.leases.hear(node, spec.get("renewTime"), self.state.clock.monotonic_seconds())
+        await self.triage(node)
+        return PROBE_SECONDS
+
+    def _api_failed(self) -> None:
+        now = self.state.clock.monotonic_seconds()
+        self.state.heartbeats.api_failed(now)
+        self.state.leases.api_failed(now)
+
+    # ---------------------------------------------------------------- jobs
+    async def remember_jobs(self) -> float:
+        """Which jobs run on which Slurm node, so that one that ends between fault and fence is still known."""
+        for job in await self.ports.slurm.jobs():
+            if "RUNNING" in job.states:
+                for node in job.nodes:
+                    self.state.remember_job(f"slurm/{node}", job.job_id)
+        return REMEMBER_EVERY_SECONDS

@@ -1,0 +1,173 @@
+"""Feeds the controller's state from watches, and wakes the keys to look at. Runs on standby too: caches are warm."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from sparewheel.api.base import ApiObject
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.names import POLICY_NAME
+from sparewheel.api.node_health import NodeHealth
+from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
+from sparewheel.kube.informer import Change, Informer
+from sparewheel.kube.port import (
+    GPU_HOST,
+    GPU_POOL,
+    NODE,
+    NODE_HEALTH,
+    REMEDIATION,
+    REMEDIATION_POLICY,
+    Json,
+    Resource,
+)
+from sparewheel.remediation.controller.state import State
+from sparewheel.remediation.stages.views import node_view
+
+log = logging.getLogger("sparewheel.remediation")
+
+Wake = Callable[[str, str], None]
+"""Kind and name of what to look at."""
+
+
+def slim_node(body: Json) -> Json:
+    """What a NodeView needs; 10,000 Nodes stay small."""
+    metadata: Json = body["metadata"]
+    status: Json = body.get("status") or {}
+    info: Json = status.get("nodeInfo") or {}
+    conditions: list[Json] = status.get("conditions") or []
+    ready = [{"type": "Ready", "status": c.get("status")} for c in conditions if c.get("type") == "Ready"]
+    spec: Json = body.get("spec") or {}
+    kept = ("name", "uid", "resourceVersion", "labels", "annotations")
+    return {
+        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "spec": {key: spec[key] for key in ("unschedulable", "taints", "providerID") if key in spec},
+        "status": {
+            "conditions": ready,
+            "nodeInfo": {"bootID": info.get("bootID", "")},
+        },
+    }
+
+
+def whole(body: Json) -> Json:
+    return body
+
+
+@dataclass(slots=True)
+class Watches:
+    state: State
+    wake: Wake
+    informers: list[Informer] = field(default_factory=list[Informer])
+
+    def __post_init__(self) -> None:
+        self._watch(NODE, self._node, slim_node)
+        self._watch(NODE_HEALTH, self._health)
+        self._watch(GPU_POOL, self._pool, namespaced=True)
+        self._watch(GPU_HOST, self._host, namespaced=True)
+        self._watch(REMEDIATION, self._record, namespaced=True)
+        self._watch(REMEDIATION_POLICY, self._policy, namespaced=True)
+
+    def _watch(
+        self,
+        resource: Resource,
+        listener: Callable[[Change], None],
+        keep: Callable[[Json], Json] = whole,
+        *,
+        namespaced: bool = False,
+    ) -> None:
+        state = self.state
+        informer = Informer(state.kube, resource, state.clock, state.namespace if namespaced else None, keep)
+        informer.add_listener(listener)
+        self.informers.append(informer)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for informer in self.informers:
+                group.create_task(informer.run(), name=f"watch {informer.resource.plural}")
+
+    async def synced(self) -> None:
+        for informer in self.informers:
+            await informer.synced.wait()
+
+    def troubles(self) -> list[str]:
+        """Why watches fail at the moment."""
+        return [informer.last_error for informer in self.informers if informer.last_error]
+
+    # ---------------------------------------------------------------- listeners
+    def _node(self, change: Change) -> None:
+        name = change.key[1]
+        if change.new is None:
+            self.state.nodes.pop(name, None)
+            self.state.leases.forget(name)
+        else:
+            self.state.nodes[name] = node_view(change.new)
+        self.wake("node", name)
+
+    def _health(self, change: Change) -> None:
+        name = change.key[1]
+        if change.new is None:
+            self.state.healths.pop(name, None)
+            self.state.heartbeats.forget(name)
+            return
+        report = parsed(NodeHealth, change.new)
+        if report is None:
+            return
+        before = self.state.healths.get(name)
+        self.state.hear(report)
+        news = before is None or before.status.faults != report.status.faults or bool(report.status.faults)
+        if news or self.state.open_incident(name) is not None:
+            self.wake("node", name)
+
+    def _pool(self, change: Change) -> None:
+        name = change.key[1]
+        pool = parsed(GpuPool, change.new)
+        if change.new is None:
+            self.state.pools.pop(name, None)
+        elif pool is not None:
+            self.state.pools[name] = pool
+        self.wake("pool", name)
+
+    def _host(self, change: Change) -> None:
+        body = change.new or change.old or {}
+        spec: Json = body.get("spec") or {}
+        pool = str(spec.get("pool", ""))
+        if pool:
+            self.wake("spares", pool)
+
+    def _record(self, change: Change) -> None:
+        name = change.key[1]
+        if change.new is None:
+            self.state.records.pop(name, None)
+        else:
+            record = parsed(Remediation, change.new)
+            if record is not None:
+                self.state.records[name] = record
+        self.wake("record", name)
+
+    def _policy(self, change: Change) -> None:
+        if change.key[1] != POLICY_NAME:
+            return
+        policy = parsed(RemediationPolicy, change.new)
+        if change.new is None or policy is not None:
+            self.state.policy_spec = policy.spec if policy is not None else RemediationPolicySpec()
+
+
+T = TypeVar("T", bound=ApiObject)
+
+
+def parsed(kind: type[T], body: dict[str, Any] | None) -> T | None:
+    """The object, or None with a line in the log: one object that doesn't fit must not stop the rest."""
+    if body is None:
+        return None
+    try:
+        return kind.from_wire(body)
+    except ValidationError as error:
+        name = body.get("metadata", {}).get("name")
+        log.warning("%s %s doesn't fit its model and is left alone: %s", kind.KIND, name, error)
+        return None
