@@ -169,6 +169,7 @@ def running_api_server(folder: Path) -> Iterator[Path]:
             f"--tls-private-key-file={folder / 'server.key'}",
             f"--client-ca-file={folder / 'ca.crt'}",
             "--authorization-mode=RBAC",
+            "--allow-privileged=true",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={folder / 'ca.key'}",
             f"--service-account-key-file={folder / 'ca.key'}",

@@ -28,7 +28,8 @@ async def install(api: Kube) -> None:
         await api._send("PATCH", path, body, content_type=slinky_kube.APPLY, params=STRICT)
         while True:
             found = await api._send("GET", path)
-            held = {one["type"]: one["status"] for one in (found.get("status", {}).get("conditions") or [])}
+            conditions: list[Obj] = found.get("status", {}).get("conditions") or []
+            held: dict[str, str] = {one["type"]: one["status"] for one in conditions}
             assert "NonStructuralSchema" not in held
             if held.get("Established") == "True":
                 break
