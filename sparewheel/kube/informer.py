@@ -1,0 +1,125 @@
+"""A local copy of one kind, kept fresh by list and watch; tells listeners what changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from sparewheel.clock import Clock
+from sparewheel.kube.port import GoneError, Json, Kube, KubeError, Resource
+
+FIRST_RETRY_SECONDS: Final = 0.5
+LAST_RETRY_SECONDS: Final = 10.0
+
+Key = tuple[str, str]
+"""Namespace ("" for cluster-scoped) and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object appeared (``old`` None), changed, or went (``new`` None)."""
+
+    key: Key
+    old: Json | None
+    new: Json | None
+
+
+Listener = Callable[[Change], None]
+
+
+@dataclass(slots=True)
+class Informer:
+    """Run ``run()`` as a task; read when ``synced`` is set; doubt what you read when ``silent_seconds()`` grows."""
+
+    kube: Kube
+    resource: Resource
+    clock: Clock
+    namespace: str | None = None
+    keep: Callable[[Json], Json] | None = None
+    """Cuts an object down to the fields that are used; the rest isn't held in memory."""
+    synced: asyncio.Event = field(default_factory=asyncio.Event)
+    last_error: str = ""
+    """Why the last list or watch failed; empty while it works."""
+    _objects: dict[Key, Json] = field(default_factory=dict[Key, Json])
+    _listeners: list[Listener] = field(default_factory=list[Listener])
+    _version: str = ""
+    _heard_at: float | None = None
+    _wait: float = FIRST_RETRY_SECONDS
+
+    def add_listener(self, listener: Listener) -> None:
+        """``listener`` is called for each change from now on, in order; it must not block nor raise."""
+        self._listeners.append(listener)
+
+    def get(self, name: str, namespace: str | None = None) -> Json | None:
+        """The object as last seen. None is no proof of absence: read it from the server before acting on that."""
+        return self._objects.get((namespace or "", name))
+
+    def objects(self) -> Iterator[Json]:
+        return iter(list(self._objects.values()))
+
+    def silent_seconds(self) -> float:
+        """Time since the API server last answered a list or fed the watch; infinite before the first list.
+
+        A quiet watch is fed a bookmark about once a minute (``client.WATCH_SECONDS``).
+        """
+        return float("inf") if self._heard_at is None else self.clock.monotonic_seconds() - self._heard_at
+
+    async def run(self) -> None:
+        """List and watch until cancelled. Failures are retried, later and later up to ten seconds."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+            except GoneError:
+                self._version = ""
+            except KubeError as error:
+                self.last_error = str(error)
+                wait, self._wait = self._wait, min(self._wait * 2, LAST_RETRY_SECONDS)
+                await self.clock.sleep(wait)
+
+    async def _list(self) -> None:
+        listing = await self.kube.list(self.resource, self.namespace)
+        fresh = {key_of(item): self._kept(item) for item in listing.items}
+        for key in [key for key in self._objects if key not in fresh]:
+            self._apply(key, None)
+        for key, body in fresh.items():
+            old = self._objects.get(key)
+            if old is None or _version(old) != _version(body):
+                self._apply(key, body)
+        self._version = listing.resource_version
+        self._heard()
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        async for event in self.kube.watch(self.resource, self._version, self.namespace):
+            if event.type != "BOOKMARK":
+                self._apply(key_of(event.object), None if event.type == "DELETED" else self._kept(event.object))
+            self._version = _version(event.object)
+            self._heard()
+        self._heard()  # the server ended the watch in good order
+
+    def _apply(self, key: Key, new: Json | None) -> None:
+        old = self._objects.pop(key, None) if new is None else self._objects.get(key)
+        if new is not None:
+            self._objects[key] = new
+        for listener in self._listeners:
+            listener(Change(key, old, new))
+
+    def _kept(self, body: Json) -> Json:
+        return body if self.keep is None else self.keep(body)
+
+    def _heard(self) -> None:
+        self._heard_at = self.clock.monotonic_seconds()
+        self._wait = FIRST_RETRY_SECONDS
+        self.last_error = ""
+
+
+def key_of(body: Json) -> Key:
+    return str(body["metadata"].get("namespace") or ""), str(body["metadata"]["name"])
+
+
+def _version(body: Json) -> str:
+    return str(body["metadata"].get("resourceVersion", ""))

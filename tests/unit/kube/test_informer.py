@@ -1,0 +1,96 @@
+"""The informer's copy follows the server, through lost watches and forgotten versions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sparewheel.kube.informer import Change, Informer
+from sparewheel.kube.memory import MemoryKube
+from sparewheel.kube.port import CONFIG_MAP, UnavailableError
+from tests.kube_contract import SPACE, config_map
+from tests.support.clocks import LoopClock
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture
+def kube() -> MemoryKube:
+    return MemoryKube(clock=LoopClock())
+
+
+@pytest.fixture
+async def informer(kube: MemoryKube) -> AsyncIterator[Informer]:
+    kube.put(CONFIG_MAP, config_map("first"), SPACE)
+    informer = Informer(kube, CONFIG_MAP, LoopClock())
+    task = asyncio.create_task(informer.run())
+    yield informer
+    task.cancel()
+
+
+def names(informer: Informer) -> set[str]:
+    return {body["metadata"]["name"] for body in informer.objects()}
+
+
+async def test_it_follows(kube: MemoryKube, informer: Informer) -> None:
+    await informer.synced.wait()
+    changes: list[Change] = []
+    informer.add_listener(changes.append)
+    await kube.create(CONFIG_MAP, config_map("second"), SPACE)
+    await kube.merge_patch(CONFIG_MAP, "second", {"data": {"key": "two"}}, SPACE)
+    await kube.delete(CONFIG_MAP, "first", SPACE)
+    await asyncio.sleep(0.1)
+    assert names(informer) == {"second"}
+    assert [(change.key[1], change.old is None, change.new is None) for change in changes] == [
+        ("second", True, False),
+        ("second", False, False),
+        ("first", False, True),
+    ]
+
+
+async def test_changes_during_a_forgotten_version_are_told(kube: MemoryKube, informer: Informer) -> None:
+    await informer.synced.wait()
+    await asyncio.sleep(0.1)
+    changes: list[Change] = []
+    informer.add_listener(changes.append)
+    kube.put(CONFIG_MAP, config_map("second"), SPACE)
+    kube.drop(CONFIG_MAP, "first", SPACE)
+    kube.end_watches(expire=True)
+    await asyncio.sleep(0.1)
+    assert names(informer) == {"second"}
+    assert {(change.key[1], change.new is None) for change in changes} == {("first", True), ("second", False)}
+
+
+async def test_an_unreachable_server_is_seen_as_silence(kube: MemoryKube, informer: Informer) -> None:
+    await informer.synced.wait()
+    await asyncio.sleep(0.1)
+    kube.fail(UnavailableError("gone fishing"), "watch", times=5)
+    kube.end_watches()
+    await asyncio.sleep(12)
+    assert informer.silent_seconds() >= 11
+    assert informer.last_error == "gone fishing"
+    kube.put(CONFIG_MAP, config_map("second"), SPACE)
+    assert names(informer) == {"first"}
+    await asyncio.sleep(11)
+    assert names(informer) == {"first", "second"}
+    assert informer.silent_seconds() < 11
+    assert informer.last_error == ""
+
+
+async def test_before_the_first_list_nothing_is_known(kube: MemoryKube) -> None:
+    informer = Informer(kube, CONFIG_MAP, LoopClock())
+    assert not informer.synced.is_set()
+    assert informer.silent_seconds() == float("inf")
+
+
+async def test_only_what_is_kept_is_held(kube: MemoryKube) -> None:
+    kube.put(CONFIG_MAP, config_map("first"), SPACE)
+    informer = Informer(kube, CONFIG_MAP, LoopClock(), keep=lambda body: {"metadata": body["metadata"]})
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    task.cancel()
+    held = informer.get("first", SPACE)
+    assert held is not None
+    assert "data" not in held
