@@ -1,14 +1,14 @@
 """`python -m lab`: the data centre on this machine."""
 
 import sys
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from lab.cluster.lifecycle import DataCentre, NotUp
-from lab.cluster.network import NetworkConflict
-from lab.cluster.preflight import NotReady
+from lab.cluster.lifecycle import DataCentre, NotUpError
+from lab.cluster.network import NetworkConflictError
+from lab.cluster.preflight import NotReadyError
 from lab.cluster.shell import CommandError
 from lab.machines.inject import Bite, inject_xid
 from lab.machines.inventory import load_inventory
@@ -17,10 +17,19 @@ from lab.paths import paths_from_environment
 from lab.supervisor.client import SupervisorError
 
 app = typer.Typer(help="A small data centre on this machine.", no_args_is_help=True, pretty_exceptions_enable=False)
-ERRORS = (NotReady, NetworkConflict, NotUp, CommandError, PowerError, SupervisorError, ValueError, FileNotFoundError)
+ERRORS = (
+    NotReadyError,
+    NetworkConflictError,
+    NotUpError,
+    CommandError,
+    PowerError,
+    SupervisorError,
+    ValueError,
+    FileNotFoundError,
+)
 
 
-class Verb(str, Enum):
+class Verb(StrEnum):
     """What the power command does."""
 
     ON = "on"

@@ -1,1 +1,1 @@
-"""The control plane beside the hosts: network, certificates, daemons, first objects; and bringing all of it up and down."""
+"""The control plane beside the hosts: network, certificates, daemons, first objects; up and down of it all."""

@@ -11,10 +11,10 @@ DNS_READS = [
 ]
 
 
-def kubectl(paths: Paths, *arguments: str, input: str | None = None, timeout_seconds: float = 60) -> str:
+def kubectl(paths: Paths, *arguments: str, stdin: str | None = None, timeout_seconds: float = 60) -> str:
     """kubectl as the administrator."""
     argv = [str(paths.bin / "kubectl"), f"--kubeconfig={paths.kubeconfig}", *arguments]
-    return run(argv, input=input, timeout_seconds=timeout_seconds)
+    return run(argv, stdin=stdin, timeout_seconds=timeout_seconds)
 
 
 def api_server_is_ready(paths: Paths) -> bool:
@@ -49,5 +49,5 @@ def apply_first_objects(paths: Paths) -> None:
         "--server-side",
         "-f",
         "-",
-        input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lab.cluster import control_plane
 from lab.cluster.bootstrap import api_server_is_ready, apply_first_objects, kubectl
+from lab.cluster.leftovers import leftovers
 from lab.cluster.network import ensure_bridge, remove_bridge
 from lab.cluster.pki import Authority
 from lab.cluster.preflight import check_all, check_rights
@@ -17,7 +18,7 @@ from lab.cluster.shell import CommandError
 from lab.machines.cgroups import remove_slice
 from lab.machines.disk import make_disk
 from lab.machines.gpus import device_nodes
-from lab.machines.guest.images import METADATA, clone_images
+from lab.machines.guest.images import mark_current
 from lab.machines.image_store import changed_tars, update_store
 from lab.machines.inventory import DEFAULT_GPU_HOSTS, Host, Inventory, load_inventory, save_inventory
 from lab.machines.kmsg import start_log
@@ -35,7 +36,7 @@ NODE_READY_SECONDS = 90.0
 SYSTEM_LABEL = "sparewheel.dev/node-class=system"
 
 
-class NotUp(RuntimeError):
+class NotUpError(RuntimeError):
     """Something did not become ready in time; the message names it and its log."""
 
 
@@ -87,6 +88,8 @@ class DataCentre:
         """End and remove everything, state too; returns what could not be removed (empty when all is gone)."""
         check_rights()
         with step("Stopping hosts and daemons", 5):
+            if (self.paths.run / "state.json").exists():
+                self.supervisor.ensure_running(self.paths.logs / "supervisor.log")
             self.supervisor.shutdown()
             for host in self.hosts():
                 self.power.off_without_supervisor(host)
@@ -96,32 +99,7 @@ class DataCentre:
             for folder in (self.paths.state, self.paths.run):
                 if folder.exists():
                     shutil.rmtree(folder)
-        return self.leftovers()
-
-    def leftovers(self) -> list[str]:
-        """What a `down` should have removed and is still there, as sentences."""
-        found: list[str] = []
-        for folder in (self.paths.state, self.paths.run):
-            if folder.exists():
-                found.append(f"folder {folder}")
-        mounts = Path("/proc/self/mounts").read_text().splitlines()
-        found += [f"mount {m.split()[1]}" for m in mounts if str(self.paths.run) in m or str(self.paths.state) in m]
-        for name in os.listdir("/sys/class/net"):
-            if name == "swbr0" or name.startswith("sw-"):
-                found.append(f"interface {name}")
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and entry.name != str(os.getpid()):
-                try:
-                    text = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    environment = (entry / "environ").read_bytes()
-                except (FileNotFoundError, ProcessLookupError, PermissionError):
-                    continue
-                is_ours = (
-                    f"{self.paths.state}/" in text or "lab.supervisor" in text or b"SPAREWHEEL_LAB_RUN=" in environment
-                )
-                if is_ours and "-m lab down" not in text and "pytest" not in text:
-                    found.append(f"process {entry.name} ({text.strip()[:80]})")
-        return found
+        return leftovers(self.paths)
 
     def reset(self, hooks: list[Callable[[], None]] | None = None) -> None:
         """A clean running data centre: all hosts on and healthy, GPU hosts outside the cluster, logs new.
@@ -175,6 +153,7 @@ class DataCentre:
                 for host in running:
                     for tar in tars:
                         self._import_on(host, tar)
+                    mark_current(self.paths.image_store, self.paths.disk(host.name) / "var/lib/containerd")
         return tars
 
     def _import_on(self, host: Host, tar: Path) -> None:
@@ -229,9 +208,6 @@ class DataCentre:
     def _boot(self, inventory: Inventory, authority: Authority) -> None:
         for host in inventory.hosts:
             make_disk(self.paths, host, inventory, authority)
-            containers = self.paths.disk(host.name) / "var/lib/containerd"
-            if not (containers / METADATA).exists():
-                clone_images(self.paths.image_store, containers)
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(self.power.on, [h for h in inventory.hosts if self.power.is_wanted(h)]))
 
@@ -242,7 +218,7 @@ class DataCentre:
             wait(
                 lambda name=host.name: self._node_states().get(name) == "Ready",
                 NODE_READY_SECONDS,
-                f"node {host.name} is not Ready; see /var/log/kubelet.log on it ('ssh -F {self.paths.ssh}/config {host.name}')",
+                f"{host.name} is not Ready; see its /var/log/kubelet.log (ssh -F {self.paths.ssh}/config {host.name})",
             )
 
     def _node_states(self) -> dict[str, str]:
@@ -256,9 +232,9 @@ class DataCentre:
 
 
 def wait(condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
-    """Poll until it holds; NotUp with `otherwise` after that many seconds."""
+    """Poll until it holds; NotUpError with `otherwise` after that many seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise NotUp(f"{otherwise} (waited {seconds:.0f} s)")
+            raise NotUpError(f"{otherwise} (waited {seconds:.0f} s)")
         time.sleep(0.2)

@@ -16,15 +16,15 @@ WANTED_SETTINGS = {
 }
 
 
-class NetworkConflict(RuntimeError):
+class NetworkConflictError(RuntimeError):
     """Something else uses the bridge's name or addresses."""
 
 
 def check_conflicts() -> None:
-    """Raise NetworkConflict when another interface has our bridge's name or overlaps our networks."""
+    """Raise NetworkConflictError when another interface has our bridge's name or overlaps our networks."""
     for link in _ip("link", "show"):
         if link["ifname"] == BRIDGE and link.get("ifalias") != OWNER_MARK:
-            raise NetworkConflict(
+            raise NetworkConflictError(
                 f"an interface {BRIDGE} exists that this data centre did not make; "
                 f"remove it ('ip link del {BRIDGE}') or rename it"
             )
@@ -35,9 +35,9 @@ def check_conflicts() -> None:
         other = ipaddress.ip_network(route["dst"], strict=False)
         for network in ours:
             if other.overlaps(network):
-                raise NetworkConflict(
-                    f"route {route['dst']} by {route.get('dev', 'another interface')} overlaps {network}, which the data "
-                    f"centre needs; take that interface down while it runs"
+                raise NetworkConflictError(
+                    f"route {route['dst']} by {route.get('dev', 'another interface')} overlaps {network}, which the "
+                    f"data centre needs; take that interface down while it runs"
                 )
 
 

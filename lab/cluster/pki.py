@@ -1,6 +1,6 @@
 """The certificate authority of the data centre and its leaf certificates (ECDSA P-256, PEM, ten years)."""
 
-import datetime
+import datetime as dt
 import ipaddress
 import os
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-LIFETIME = datetime.timedelta(days=3650)
-CLOCK_SKEW = datetime.timedelta(hours=1)
+LIFETIME = dt.timedelta(days=3650)
+CLOCK_SKEW = dt.timedelta(hours=1)
 
 
 class Authority:
@@ -78,7 +78,7 @@ def write_secret(path: Path, content: bytes) -> None:
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return x509.CertificateBuilder(
         issuer_name=issuer,
         subject_name=subject,

@@ -5,7 +5,7 @@ import shutil
 import socket
 from collections.abc import Sequence
 
-from lab.cluster.control_plane import ETCD_PORT, ETCD_PEER_PORT
+from lab.cluster.control_plane import ETCD_PEER_PORT, ETCD_PORT
 from lab.cluster.network import check_conflicts
 from lab.cluster.programs import CONTROL_PROGRAMS, HOST_PROGRAMS
 from lab.machines.inventory import API_PORT
@@ -26,14 +26,14 @@ DEBIAN_PROGRAMS = {
 SBIN = "/usr/sbin:/sbin"
 
 
-class NotReady(RuntimeError):
+class NotReadyError(RuntimeError):
     """The machine lacks something; the message says what and how to get it."""
 
 
 def check_rights() -> None:
     """Root is needed for namespaces, mounts and the bridge."""
     if os.geteuid() != 0:
-        raise NotReady(
+        raise NotReadyError(
             "the data centre needs root for namespaces, mounts and its bridge; run the command again with sudo"
         )
 
@@ -43,10 +43,10 @@ def check_programs(paths: Paths) -> None:
     search = f"{os.environ.get('PATH', '')}:{SBIN}"
     absent = {package for program, package in DEBIAN_PROGRAMS.items() if shutil.which(program, path=search) is None}
     if absent:
-        raise NotReady(f"Debian packages are missing; run 'apt-get install {' '.join(sorted(absent))}'")
+        raise NotReadyError(f"Debian packages are missing; run 'apt-get install {' '.join(sorted(absent))}'")
     unbuilt = [name for name in (*CONTROL_PROGRAMS, *HOST_PROGRAMS) if not (paths.bin / name).exists()]
     if unbuilt:
-        raise NotReady(f"{', '.join(unbuilt)} not found in {paths.bin}; run 'make setup' to build them")
+        raise NotReadyError(f"{', '.join(unbuilt)} not found in {paths.bin}; run 'make setup' to build them")
 
 
 def check_ports(running: Sequence[str]) -> None:
@@ -61,14 +61,14 @@ def check_ports(running: Sequence[str]) -> None:
                 try:
                     probe.bind(("0.0.0.0" if unit == "kube-apiserver" else "127.0.0.1", port))
                 except OSError:
-                    raise NotReady(
+                    raise NotReadyError(
                         f"port {port}, which {unit} needs, is in use by another program; "
                         f"find it with 'ss -ltnp sport = :{port}' and stop it"
                     ) from None
 
 
 def check_all(paths: Paths, running: Sequence[str]) -> None:
-    """All of it, NotReady or NetworkConflict at the first that fails."""
+    """All of it, NotReady or NetworkConflictError at the first that fails."""
     check_rights()
     check_programs(paths)
     check_conflicts()

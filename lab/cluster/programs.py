@@ -1,6 +1,6 @@
 """The built programs that the data centre needs, by where they run."""
 
-CONTROL_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+CONTROL_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns", "kubectl")
 HOST_PROGRAMS = (
     "containerd",
     "containerd-shim-runc-v2",

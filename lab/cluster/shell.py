@@ -9,11 +9,13 @@ class CommandError(RuntimeError):
 
 
 def run(
-    argv: Sequence[str], *, timeout_seconds: float = 60, input: str | None = None, env: Mapping[str, str] | None = None
+    argv: Sequence[str], *, timeout_seconds: float = 60, stdin: str | None = None, env: Mapping[str, str] | None = None
 ) -> str:
     """Standard output of the command."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_seconds, input=input, env=env)
+        done = subprocess.run(
+            argv, check=False, capture_output=True, text=True, timeout=timeout_seconds, input=stdin, env=env
+        )
     except FileNotFoundError as error:
         raise CommandError(f"{argv[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:
@@ -26,4 +28,4 @@ def run(
 
 def succeeds(argv: Sequence[str], *, timeout_seconds: float = 60) -> bool:
     """Whether the command ends with 0."""
-    return subprocess.run(argv, capture_output=True, timeout=timeout_seconds).returncode == 0
+    return subprocess.run(argv, check=False, capture_output=True, timeout=timeout_seconds).returncode == 0

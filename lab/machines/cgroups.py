@@ -98,7 +98,7 @@ def kill_host_processes(host: str) -> list[int]:
 def _remove_tree(top: Path) -> None:
     for folder, _, _ in os.walk(top, topdown=False):
         try:
-            os.rmdir(folder)
+            Path(folder).rmdir()
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.EBUSY):
                 raise

@@ -42,8 +42,8 @@ def make_disk(paths: Paths, host: Host, inventory: Inventory, authority: Authori
         shutil.rmtree(part, ignore_errors=True)
         _make_etc(part, host)
         part.rename(disk / "etc")
-    _write_network_names(disk / "etc", host, inventory)
-    _write_access(paths, disk, host)
+    _write_network_names(disk / "etc", inventory)
+    _write_access(paths, disk, host.name)
     _write_cluster_files(paths, disk, host, authority)
     if not (disk / "var/log/kmsg").exists():
         start_log(disk / "var/log/kmsg", host.gpus)
@@ -62,13 +62,13 @@ def _make_etc(etc: Path, host: Host) -> None:
         shadow.chmod(0o600)
 
 
-def _write_network_names(etc: Path, host: Host, inventory: Inventory) -> None:
+def _write_network_names(etc: Path, inventory: Inventory) -> None:
     names = "\n".join(f"{h.ip} {h.name}" for h in inventory.hosts)
     _replace(etc / "hosts", f"127.0.0.1 localhost\n{names}\n")
     _replace(etc / "resolv.conf", f"nameserver {MACHINE_IP}\nsearch {CLUSTER_DOMAIN}\n")
 
 
-def _write_access(paths: Paths, disk: Path, host: Host) -> None:
+def _write_access(paths: Paths, disk: Path, host: str) -> None:
     root = disk / "root"
     keys = root / ".ssh"
     keys.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def _write_access(paths: Paths, disk: Path, host: Host) -> None:
     ssh = disk / "etc/ssh"
     ssh.mkdir(exist_ok=True)
     for name in ("ssh_host_ed25519_key", "ssh_host_ed25519_key.pub"):
-        shutil.copy2(paths.host(host.name) / name, ssh / name)
+        shutil.copy2(paths.host(host) / name, ssh / name)
     write_sshd_config(disk / "etc")
 
 

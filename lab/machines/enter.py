@@ -25,6 +25,7 @@ from lab.machines.guest.files import (
     SEARCH_PATH,
     SUPERVISOR_RUN,
 )
+from lab.machines.guest.images import clone_images, is_current
 from lab.machines.guest.units import boot_units
 from lab.machines.inventory import MACHINE_IP, Host, Inventory, load_inventory
 from lab.machines.kmsg import start_log
@@ -56,6 +57,9 @@ def main() -> None:
     sh("mount", "-t", "tmpfs", "-o", "mode=755", "root", str(root))
     mount_system(root)
     mount_disk(paths, host, root)
+    containers = paths.disk(host.name) / "var/lib/containerd"
+    if not is_current(paths.image_store, containers):
+        clone_images(paths.image_store, containers)
     mount_devices(root / "dev", host.gpus)
     mount_kernel(root)
     start_log(root / "var/log/kmsg", host.gpus)
@@ -92,7 +96,7 @@ def mount_system(root: Path) -> None:
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         source = Path("/") / name
         if source.is_symlink():
-            (root / name).symlink_to(os.readlink(source))
+            (root / name).symlink_to(source.readlink())
         elif source.is_dir():
             bind(source, root / name, read_only=True)
     for name in ("home", "mnt", "media", "srv"):
@@ -139,7 +143,7 @@ def mount_devices(dev: Path, gpus: int) -> None:
     for name, (major, minor) in nodes.items():
         (dev / name).parent.mkdir(exist_ok=True)
         os.mknod(dev / name, 0o666 | stat.S_IFCHR, os.makedev(major, minor))
-        os.chmod(dev / name, 0o666)
+        (dev / name).chmod(0o666)
     for name, target in (
         ("fd", "/proc/self/fd"),
         ("stdin", "fd/0"),

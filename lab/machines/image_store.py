@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lab.cluster.shell import CommandError, run
-from lab.machines.guest.images import FROZEN, METADATA, ROOT, SNAPSHOTTER
+from lab.machines.guest.images import FROZEN, METADATA, ROOT, SNAPSHOTTER, STAMP
 from lab.paths import Paths
 
 START_SECONDS = 20.0
@@ -51,30 +51,30 @@ def update_store(paths: Paths, report: Callable[[str], None]) -> list[Path]:
     if not tars:
         paths.image_store.mkdir(parents=True, exist_ok=True)
         return []
+    known = _imported(paths)
     with _containerd(paths) as socket:
-        known = _imported(paths)
         for tar in tars:
             report(tar.name)
             mark = stamp(tar)
             argv = [str(paths.bin / "ctr"), "-a", str(socket), "-n", "k8s.io", "images", "import", str(tar)]
             run(argv, timeout_seconds=IMPORT_SECONDS)
             known[tar.name] = mark
-    _freeze(paths.image_store)
-    (paths.image_store / "imported.json").write_text(json.dumps(known, indent=1))
+    _freeze(paths.image_store, known)
     return tars
 
 
 def _imported(paths: Paths) -> dict[str, str]:
-    file = paths.image_store / "imported.json"
+    file = paths.image_store / FROZEN / STAMP
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def _freeze(store: Path) -> None:
+def _freeze(store: Path, imported: dict[str, str]) -> None:
     part = store / f"{FROZEN}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     shutil.copy2(store / ROOT / SNAPSHOTTER / "metadata.db", part / "metadata.db")
     shutil.copy2(store / ROOT / METADATA / "meta.db", part / "meta.db")
+    (part / STAMP).write_text(json.dumps(imported, indent=1))
     shutil.rmtree(store / FROZEN, ignore_errors=True)
     part.rename(store / FROZEN)
 
@@ -83,14 +83,15 @@ def _freeze(store: Path) -> None:
 def _containerd(paths: Paths) -> Iterator[Path]:
     """A containerd over the store for as long as the context lasts."""
     paths.image_store.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="sparewheel-store-") as state:
+    paths.run.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="store-", dir=paths.run) as state:
         config = Path(state) / "config.toml"
         config.write_text(CONFIG.format(root=paths.image_store / ROOT, state=state))
         socket = Path(state) / "containerd.sock"
         log = paths.image_store / "containerd.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [str(paths.bin / "containerd"), f"--config={config}"],
+                ["setpriv", "--pdeathsig=KILL", str(paths.bin / "containerd"), f"--config={config}"],
                 stdout=output,
                 stderr=output,
                 start_new_session=True,

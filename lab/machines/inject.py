@@ -1,9 +1,8 @@
 """Letting a GPU fail: a kernel record in the host's log, and what the fault does to the job that uses the GPU."""
 
-import os
 import signal
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 
 from lab.machines.cgroups import host_processes
@@ -14,7 +13,7 @@ from lab.paths import Paths
 from lab.supervisor.identity import Identity, identify, send_signal
 
 
-class Bite(str, Enum):
+class Bite(StrEnum):
     """crash: the processes die and the device is gone; hang: they stop and ignore TERM; silent: nothing."""
 
     CRASH = "crash"
@@ -115,4 +114,4 @@ def is_process_one(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     line = next((x for x in status.splitlines() if x.startswith("NSpid:")), "")
-    return line.split()[2:] == ["1"] and os.path.exists(f"/proc/{pid}/root/run/machine")
+    return line.split()[2:] == ["1"] and Path(f"/proc/{pid}/root/run/machine").exists()

@@ -16,11 +16,10 @@ def record(priority: int, sequence: int, text: str, monotonic_seconds: float) ->
 
 
 def start_log(path: Path, gpus: int) -> None:
-    """A new log as after a boot, with what the driver says when it loads; written in place, so that readers of the file stay on it."""
+    """A new log as after a boot, with what the driver says at load; written in place, so that readers stay on it."""
     now = time.clock_gettime(time.CLOCK_MONOTONIC)
     lines = ["Linux version of this machine", "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04"]
-    for gpu in range(gpus):
-        lines.append(f"nvidia {pci_address(gpu)}.0: enabling device (0000 -> 0003)")
+    lines += [f"nvidia {pci_address(gpu)}.0: enabling device (0000 -> 0003)" for gpu in range(gpus)]
     shown = lines if gpus else lines[:1]
     path.write_text("".join(record(INFO, n, text, now) for n, text in enumerate(shown)))
 

@@ -15,12 +15,13 @@ from lab.machines.cgroups import host_processes, kill_host_processes, make_host_
 from lab.machines.inventory import BRIDGE, Host
 from lab.paths import Paths
 from lab.supervisor.client import Supervisor
-from lab.supervisor.identity import Identity, send_signal
+from lab.supervisor.identity import send_signal
 from lab.supervisor.unit import Unit
 
 NAMESPACES_SECONDS = 10.0
 BOOT_SECONDS = 30.0
 END_SECONDS = 20.0
+UNSHARE = "unshare --mount --uts --ipc --net --pid --cgroup --fork --kill-child=KILL --propagation private"
 
 
 class PowerError(RuntimeError):
@@ -51,6 +52,7 @@ class Power:
             if not self.is_on(host):
                 self._clear(host)
                 self._start(host)
+            self._plug_in(host)
             self._await_sshd(host)
 
     def off(self, host: Host) -> None:
@@ -96,7 +98,7 @@ class Power:
         groups = make_host_groups(host.name)
         into_groups = " && ".join(f"echo $$ > {group}/cgroup.procs" for group in groups)
         source = Path(__file__).resolve().parents[2]
-        enter = f"exec unshare --mount --uts --ipc --net --pid --cgroup --fork --kill-child=KILL --propagation private {sys.executable} -m lab.machines.enter {host.name}"
+        enter = f"exec {UNSHARE} {sys.executable} -m lab.machines.enter {host.name}"
         environment = {
             "PYTHONPATH": str(source),
             "PATH": f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{os.environ.get('PATH', '')}",
@@ -115,15 +117,20 @@ class Power:
         status = self.supervisor.start(unit)
         if status.identity is None:
             raise PowerError(f"{host.name} did not start; see {self._console(host)}")
-        self._plug_in(host, status.identity)
 
-    def _plug_in(self, host: Host, process: Identity) -> None:
-        """Lay the cable from the bridge into the host's network, once it has one."""
-        own = os.readlink("/proc/self/ns/net")
+    def _plug_in(self, host: Host) -> None:
+        """Lay the cable from the bridge into the host's network, once it has one; nothing when it lies there."""
+        if succeeds(["ip", "link", "show", host.link]):
+            return
+        status = self.supervisor.find(unit_name(host.name))
+        if status is None or status.identity is None:
+            raise PowerError(f"{host.name} died while it started; see {self._console(host)}")
+        process = status.identity
+        own = Path("/proc/self/ns/net").readlink()
         deadline = time.monotonic() + NAMESPACES_SECONDS
         while True:
             try:
-                if os.readlink(f"/proc/{process.pid}/ns/net") != own:
+                if Path(f"/proc/{process.pid}/ns/net").readlink() != own:
                     break
             except FileNotFoundError:
                 raise PowerError(f"{host.name} died while it started; see {self._console(host)}") from None

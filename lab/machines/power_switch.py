@@ -1,4 +1,4 @@
-"""The power switch: an SSH server beside the hosts that takes `on|off|reset|status HOST` and nothing else, like a BMC."""
+"""The power switch, like a BMC: an SSH server that takes `on|off|reset|status HOST` and nothing else."""
 
 import asyncio
 import sys

@@ -25,12 +25,11 @@ def make_ssh_files(paths: Paths, inventory: Inventory) -> None:
     for host in inventory.hosts:
         public = make_key(paths.host(host.name) / "ssh_host_ed25519_key", host.name).split()
         known.append(f"{host.name},{host.ip} {public[0]} {public[1]}")
-        config.append(f"Host {host.name}\n  HostName {host.ip}\n  User root\n  IdentityFile {paths.ssh / 'id_ed25519'}")
+        config.append(f"Host {host.name}\n  HostName {host.ip}\n  User root\n  IdentityFile {paths.ssh}/id_ed25519")
     switch = make_key(paths.ssh / "power_host_ed25519", "data-centre-power-switch").split()
     known.append(f"[{MACHINE_IP}]:{POWER_PORT} {switch[0]} {switch[1]}")
-    config.append(
-        f"Host power\n  HostName {MACHINE_IP}\n  Port {POWER_PORT}\n  User power\n  IdentityFile {paths.ssh / 'power_ed25519'}"
-    )
+    key = paths.ssh / "power_ed25519"
+    config.append(f"Host power\n  HostName {MACHINE_IP}\n  Port {POWER_PORT}\n  User power\n  IdentityFile {key}")
     config.append(
         f"Host *\n  UserKnownHostsFile {paths.ssh / 'known_hosts'}\n  IdentitiesOnly yes\n  StrictHostKeyChecking yes\n"
         "  BatchMode yes\n  ConnectTimeout 5\n  ServerAliveInterval 5\n  ServerAliveCountMax 2"
@@ -47,7 +46,9 @@ def ssh_argv(paths: Paths, host: str, command: str) -> list[str]:
 def ssh(paths: Paths, host: str, command: str, timeout_seconds: float = 60) -> str:
     """Run a command on a host as root; CommandError has its output."""
     try:
-        done = subprocess.run(ssh_argv(paths, host, command), capture_output=True, text=True, timeout=timeout_seconds)
+        done = subprocess.run(
+            ssh_argv(paths, host, command), check=False, capture_output=True, text=True, timeout=timeout_seconds
+        )
     except subprocess.TimeoutExpired as error:
         raise CommandError(f"'{command}' on {host} took longer than {timeout_seconds:.0f} s") from error
     if done.returncode != 0:

@@ -42,7 +42,7 @@ class Daemon:
         control = self.folder / SOCKET_NAME
         control.unlink(missing_ok=True)
         server = await asyncio.start_unix_server(self.serve, control)
-        os.chmod(control, 0o600)
+        control.chmod(0o600)
         self.autostart()
         async with server:
             await self.done.wait()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from lab.supervisor.identity import Identity, identify, is_alive, send_signal
@@ -118,7 +119,7 @@ class Keeper:
 
     def _spawn(self) -> None:
         assert self.unit is not None
-        with open(self.unit.log, "ab") as log:
+        with Path(self.unit.log).open("ab") as log:
             process = subprocess.Popen(
                 self.unit.argv,
                 stdin=subprocess.DEVNULL,
@@ -141,5 +142,5 @@ class Keeper:
 
     def _log(self, text: str) -> None:
         assert self.unit is not None
-        with open(self.unit.log, "a") as log:
+        with Path(self.unit.log).open("a") as log:
             log.write(f"[supervisor] {text}\n")

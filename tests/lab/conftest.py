@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import pytest
-import testinfra
-from testinfra.host import Host as Machine
 
 from lab.cluster.bootstrap import kubectl as run_kubectl
 from lab.cluster.lifecycle import DataCentre
 from lab.machines.inventory import Inventory, load_inventory
 from lab.paths import Paths, paths_from_environment
+from tests.lab.machine import Machine
 
 WIPES_EVERYTHING = "wipes_everything"
 
@@ -31,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Kubectl(Protocol):
     """kubectl as the administrator."""
 
-    def __call__(self, *arguments: str, input: str | None = None, timeout_seconds: float = 60) -> str:
+    def __call__(self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 60) -> str:
         """Its standard output; an error has its message."""
         ...
 
@@ -67,8 +66,8 @@ def inventory(data_centre: DataCentre) -> Inventory:
 def kubectl(data_centre: DataCentre) -> Kubectl:
     """kubectl against its cluster."""
 
-    def call(*arguments: str, input: str | None = None, timeout_seconds: float = 60) -> str:
-        return run_kubectl(data_centre.paths, *arguments, input=input, timeout_seconds=timeout_seconds)
+    def call(*arguments: str, stdin: str | None = None, timeout_seconds: float = 60) -> str:
+        return run_kubectl(data_centre.paths, *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
 
     return call
 
@@ -78,7 +77,7 @@ def machine(data_centre: DataCentre) -> Callable[[str], Machine]:
     """A host by its name, reached over SSH."""
 
     def connect(name: str) -> Machine:
-        return testinfra.get_host(f"ssh://{name}", ssh_config=str(data_centre.paths.ssh / "config"))
+        return Machine(name, data_centre.paths.ssh / "config")
 
     return connect
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testinfra.host import Host as Machine
 
 from lab.cluster.lifecycle import DataCentre
 from lab.machines.inject import Bite, inject_xid
 from lab.machines.inventory import MACHINE_IP, Inventory
 from lab.machines.pause import write_docker_archive
 from tests.lab.conftest import Kubectl
+from tests.lab.machine import Machine
 from tests.lab.waiting import eventually
 
 IMAGE = "sparewheel.local/busybox:test"
@@ -37,7 +37,7 @@ def busybox(data_centre: DataCentre) -> None:
 def joined(clean_data_centre: DataCentre, machine: Callable[[str], Machine]) -> Machine:
     """gpu-1, joined with a label and a taint."""
     host = machine("gpu-1")
-    host.run_expect([0], JOIN.format("gpu-1"))
+    host.check(JOIN.format("gpu-1"))
     return host
 
 
@@ -74,7 +74,7 @@ def pod(name: str, gpu_count: int, node_name: str | None = None) -> str:
 def run_pod(kubectl: Kubectl, namespace: str, manifest: str) -> str:
     """Create a pod and wait until it is ready; returns its name."""
     name = json.loads(manifest)["metadata"]["name"]
-    kubectl("-n", namespace, "apply", "-f", "-", input=manifest)
+    kubectl("-n", namespace, "apply", "-f", "-", stdin=manifest)
     kubectl("-n", namespace, "wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s", timeout_seconds=70)
     return name
 
@@ -85,20 +85,20 @@ def test_system_host_is_a_ready_node(data_centre: DataCentre, kubectl: Kubectl) 
 
 def test_hosts_look_like_machines_of_their_own(inventory: Inventory, machine: Callable[[str], Machine]) -> None:
     hosts = [machine(h.name) for h in inventory.hosts]
-    assert [h.check_output("hostname") for h in hosts] == [h.name for h in inventory.hosts]
+    assert [h.check("hostname") for h in hosts] == [h.name for h in inventory.hosts]
     for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id", "/etc/ssh/ssh_host_ed25519_key.pub"):
-        assert len({h.file(path).content for h in hosts}) == len(hosts), path
+        assert len({h.text(path) for h in hosts}) == len(hosts), path
     gpu_host = machine("gpu-1")
-    assert gpu_host.file("/dev/nvidia7").is_character_device
-    assert not machine("sys-1").file("/dev/nvidia0").exists
-    assert gpu_host.process.get(pid=1).user == "root"
-    assert not gpu_host.file("/var/lib/sparewheel-lab").exists
+    assert gpu_host.is_device("/dev/nvidia7")
+    assert not machine("sys-1").exists("/dev/nvidia0")
+    assert gpu_host.check("cat /proc/1/comm") == "python3"
+    assert not gpu_host.exists("/var/lib/sparewheel-lab")
 
 
 def test_common_disk_is_common(clean_data_centre: DataCentre, machine: Callable[[str], Machine]) -> None:
-    machine("gpu-1").run_expect([0], "echo hello > /srv/common/greeting")
-    assert machine("gpu-2").file("/srv/common/greeting").content_string == "hello\n"
-    machine("gpu-2").run_expect([0], "rm /srv/common/greeting")
+    machine("gpu-1").check("echo hello > /srv/common/greeting")
+    assert machine("gpu-2").text("/srv/common/greeting") == "hello\n"
+    machine("gpu-2").check("rm /srv/common/greeting")
 
 
 def test_a_gpu_host_joins_tainted_and_runs_a_pod_with_all_gpus(
@@ -109,7 +109,7 @@ def test_a_gpu_host_joins_tainted_and_runs_a_pod_with_all_gpus(
     assert {"key": "example.com/joining", "value": "true", "effect": "NoSchedule"} in shown["spec"]["taints"]
     assert shown["metadata"]["labels"]["example.com/pool"] == "a"
     assert shown["spec"]["providerID"] == "machines://gpu-1"
-    assert shown["status"]["nodeInfo"]["bootID"] == joined.file("/proc/sys/kernel/random/boot_id").content_string.strip()
+    assert shown["status"]["nodeInfo"]["bootID"] == joined.text("/proc/sys/kernel/random/boot_id").strip()
     name = run_pod(kubectl, namespace, pod("trainer", 8))
     inside = kubectl("-n", namespace, "exec", name, "--", "/bin/busybox", "ls", "/dev")
     assert [f"nvidia{n}" in inside.split() for n in range(8)] == [True] * 8
@@ -131,25 +131,29 @@ def test_names_services_exec_and_logs_work_from_a_pod(joined: Machine, kubectl: 
 
     eventually(lambda: fetch() == "hello\n", 20, lambda: f"the service answered {fetch()!r}")
     assert kubectl("-n", namespace, "logs", "web") == "started\n"
-    looked_up = kubectl("-n", namespace, "exec", "client", "--", "/bin/busybox", "nslookup", "kubernetes.default.svc.cluster.local")
+    looked_up = kubectl(
+        "-n", namespace, "exec", "client", "--", "/bin/busybox", "nslookup", "kubernetes.default.svc.cluster.local"
+    )
     assert "10.96.0.1" in looked_up
 
 
 def test_a_host_that_left_is_as_new(joined: Machine, kubectl: Kubectl, namespace: str) -> None:
     run_pod(kubectl, namespace, pod("doomed", 0, "gpu-1"))
-    joined.run_expect([0], "host-leave")
+    joined.check("host-leave")
     assert not joined.run("pgrep -x kubelet; pgrep -x kube-proxy; pgrep -f containerd-shim").stdout
-    assert joined.check_output("ls /var/lib/kubelet /var/lib/cni /var/log/pods | grep -v : || true").strip() == ""
-    assert IMAGE in joined.check_output("ctr -n k8s.io images ls -q")
-    joined.run_expect([0], "host-leave")
+    assert joined.check("ls /var/lib/kubelet /var/lib/cni /var/log/pods | grep -v : || true").strip() == ""
+    assert IMAGE in joined.check("ctr -n k8s.io images ls -q")
+    joined.check("host-leave")
     kubectl("delete", "node", "gpu-1")
-    joined.run_expect([0], JOIN.format("gpu-1"))
+    joined.check(JOIN.format("gpu-1"))
     eventually(lambda: is_ready(kubectl, "gpu-1"), 30, lambda: "gpu-1 did not become Ready again")
 
 
-def test_joining_under_another_name_is_refused(clean_data_centre: DataCentre, machine: Callable[[str], Machine]) -> None:
+def test_joining_under_another_name_is_refused(
+    clean_data_centre: DataCentre, machine: Callable[[str], Machine]
+) -> None:
     refused = machine("gpu-1").run("host-join --node-name gpu-2")
-    assert refused.rc == 2
+    assert refused.exit_code == 2
     assert "certificate stands for gpu-1" in refused.stderr
 
 
@@ -172,7 +176,7 @@ def test_power_cycle_by_the_switch_gives_a_new_boot_and_the_node_comes_back(
         return node(kubectl, "gpu-1")["status"]["nodeInfo"]["bootID"]
 
     eventually(lambda: boot_id() != before and is_ready(kubectl, "gpu-1"), 40, lambda: "gpu-1 did not come back")
-    assert boot_id() == joined.file("/proc/sys/kernel/random/boot_id").content_string.strip()
+    assert boot_id() == joined.text("/proc/sys/kernel/random/boot_id").strip()
 
 
 def test_the_switch_takes_nothing_but_its_commands(data_centre: DataCentre) -> None:
@@ -183,7 +187,9 @@ def test_the_switch_takes_nothing_but_its_commands(data_centre: DataCentre) -> N
     other_key = str(data_centre.paths.ssh / "id_ed25519")
     argv = ["ssh", "-F", "/dev/null", "-i", other_key, "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-p", "2222"]
     known = f"UserKnownHostsFile={data_centre.paths.ssh / 'known_hosts'}"
-    refused = subprocess.run([*argv, "-o", known, f"power@{MACHINE_IP}", "status gpu-1"], capture_output=True, text=True, check=False)
+    refused = subprocess.run(
+        [*argv, "-o", known, f"power@{MACHINE_IP}", "status gpu-1"], capture_output=True, text=True, check=False
+    )
     assert refused.returncode == 255
     assert "Permission denied" in refused.stderr
 
@@ -198,15 +204,17 @@ def test_a_crashed_host_stays_off(clean_data_centre: DataCentre, inventory: Inve
     assert clean_data_centre.power.is_on(host)
 
 
-def test_a_silent_fault_is_a_kernel_record(clean_data_centre: DataCentre, inventory: Inventory, machine: Callable[[str], Machine]) -> None:
+def test_a_silent_fault_is_a_kernel_record(
+    clean_data_centre: DataCentre, inventory: Inventory, machine: Callable[[str], Machine]
+) -> None:
     done = inject_xid(clean_data_centre.paths, inventory.host("gpu-2"), 79, 3, Bite.SILENT)
-    last = machine("gpu-2").file("/var/log/kmsg").content_string.splitlines()[-1]
+    last = machine("gpu-2").text("/var/log/kmsg").splitlines()[-1]
     assert last + "\n" == done.record
     priority, text = last.split(",")[0], last.split(";", 1)[1]
     assert int(priority) >> 3 == 0
     assert text.startswith("NVRM: Xid (PCI:0000:4e:00): 79,")
     assert text.endswith("GPU has fallen off the bus.")
-    assert machine("gpu-2").file("/dev/nvidia3").exists
+    assert machine("gpu-2").exists("/dev/nvidia3")
 
 
 @pytest.mark.parametrize(("bite", "states"), [(Bite.CRASH, set[str]()), (Bite.HANG, {"T"})])
@@ -218,17 +226,19 @@ def test_a_fault_bites_only_the_ranks_on_its_gpu(
         "for r in 0 1; do env SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_GPUS=0,1,2,3 LOCAL_RANK=$r LOCAL_WORLD_SIZE=2 "
         "setsid sleep 300 >/dev/null 2>&1 & echo $!; done"
     )
-    struck, spared = host.check_output(start).split()
+    struck, spared = host.check(start).split()
     inject_xid(clean_data_centre.paths, inventory.host("gpu-2"), 79, 2, bite)
 
     def state(pid: str) -> str:
         return host.run(f"ps -o state= -p {pid}").stdout.strip()
 
-    eventually(lambda: ({state(struck)} - {""}) == states, 5, lambda: f"the rank on GPU 2 is in state {state(struck)!r}")
+    eventually(
+        lambda: ({state(struck)} - {""}) == states, 5, lambda: f"the rank on GPU 2 is in state {state(struck)!r}"
+    )
     assert state(spared) == "S"
-    assert host.file("/dev/nvidia2").exists is (bite is not Bite.CRASH)
+    assert host.exists("/dev/nvidia2") is (bite is not Bite.CRASH)
     clean_data_centre.reset()
-    assert host.file("/dev/nvidia2").exists
+    assert host.exists("/dev/nvidia2")
 
 
 def test_a_lost_device_is_taken_out_of_service(

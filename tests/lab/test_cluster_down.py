@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lab.cluster.leftovers import leftovers
 from lab.cluster.lifecycle import DataCentre
 from lab.paths import Paths
 
@@ -13,7 +14,7 @@ from lab.paths import Paths
 def test_down_leaves_nothing(lab_paths: Paths) -> None:
     centre = DataCentre(lab_paths)
     centre.up()
-    assert centre.leftovers() != []
+    assert leftovers(lab_paths) != []
     assert centre.down() == []
     assert not lab_paths.state.exists()
     centre.up()

@@ -43,7 +43,7 @@ def shims() -> list[int]:
                 argv = (entry / "cmdline").read_bytes().split(b"\0")
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if os.path.basename(argv[0]) == b"containerd-shim-runc-v2":
+            if argv[0].endswith(b"/containerd-shim-runc-v2"):
                 found.append(int(entry.name))
     return found
 

@@ -1,7 +1,6 @@
 """host-status: one JSON object about this host."""
 
 import argparse
-import glob
 import json
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def main() -> None:
         "joined": membership is not None,
         "nodeName": membership.node_name if membership else None,
         "bootId": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-        "gpus": len(glob.glob("/dev/nvidia[0-9]*")),
+        "gpus": len(list(Path("/dev").glob("nvidia[0-9]*"))),
         "kubeletHealthy": kubelet_is_healthy(),
         "units": units,
     }
