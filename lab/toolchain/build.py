@@ -47,16 +47,24 @@ def build(tool: Tool) -> Path:
     if target.exists():
         return target
     go = find_go()
-    scratch_folder().mkdir(parents=True, exist_ok=True)
     with progress.step(f"Building {tool.name} {tool.version}", expected_seconds(tool)):
         try:
-            with tempfile.TemporaryDirectory(dir=scratch_folder()) as scratch:
+            scratch_folder().mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=scratch_folder(), prefix=f"{os.getpid()}-") as scratch:
                 _build_in(Path(scratch), go, tool, target)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise ToolchainError(_FULL.format(f"Building {tool.name}")) from None
             raise
     return target
+
+
+def sweep() -> None:
+    """Remove the half-done work of processes that are no more; the kernel ended them, so they couldn't."""
+    for path in scratch_folder().glob("*-*"):
+        owner = path.name.split("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def link(name: str, target: Path) -> None:
@@ -69,6 +77,12 @@ def link(name: str, target: Path) -> None:
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target)
     fresh.replace(place)
+
+
+def linked(name: str) -> Path:
+    """Where `bin/NAME` leads; itself where it isn't a link of ours."""
+    place = bin_folder() / name
+    return place.readlink() if place.is_symlink() else place
 
 
 def module_folder(tool: Tool, module: str) -> Path:

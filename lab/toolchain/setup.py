@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from pathlib import Path
 
 from lab.toolchain import build, debian, machine, onpath, plugins, progress, venv
 from lab.toolchain.lock import cache_lock
-from lab.toolchain.paths import scratch_folder
 from lab.toolchain.tools import PROFILES, Tool
 
 
@@ -22,22 +20,33 @@ def ensure(profile: str) -> Path:
     if profile == "lab":
         machine.require_root()
         machine.require_debian()
-    with cache_lock():
-        shutil.rmtree(scratch_folder(), ignore_errors=True)
-        if profile == "lab":
-            debian.ensure()
-        folder = venv.ensure()
-        chosen = _choose(tools)
-        _announce([tool for tool in tools if tool.name not in chosen and not build.built(tool).exists()])
-        for tool in tools:
-            build.link(tool.name, chosen.get(tool.name) or _timed_build(tool))
-        if profile in ("pulumi", "lab"):
-            if "pulumi-language-python" in chosen:
-                plugins.ensure_machines_scripts(chosen["pulumi"])
-            else:
-                plugins.ensure_scripts()
-            plugins.ensure_command_plugin(folder)
-    return folder
+    chosen = _choose(tools)
+    if not _is_ready(profile, chosen):
+        with cache_lock():
+            build.sweep()
+            if profile == "lab":
+                debian.ensure()
+            venv.ensure()
+            _announce([tool for tool in tools if tool.name not in chosen and not build.built(tool).exists()])
+            for tool in tools:
+                build.link(tool.name, chosen.get(tool.name) or _timed_build(tool))
+    if profile in ("pulumi", "lab"):
+        if "pulumi-language-python" in chosen:
+            plugins.ensure_machines_scripts(chosen["pulumi"])
+        else:
+            plugins.ensure_scripts()
+        plugins.ensure_command_plugin(venv.folder())
+    return venv.folder()
+
+
+def _is_ready(profile: str, chosen: dict[str, Path]) -> bool:
+    """Whether nothing is left to do but links; then nobody waits for a set-up that builds something else."""
+    if not venv.is_ready() or (profile == "lab" and debian.missing(debian.PACKAGES)):
+        return False
+    return all(
+        build.linked(tool.name) == chosen.get(tool.name, build.built(tool)) and build.linked(tool.name).exists()
+        for tool in PROFILES[profile]
+    )
 
 
 def _choose(tools: tuple[Tool, ...]) -> dict[str, Path]:

@@ -159,13 +159,6 @@ _CLUSTER = (
         expected_seconds=120,
         accepted=Accepted(("-version",), (1, 11, 0), (2, 0, 0)),
     ),
-    Tool(
-        name="gpu-device-plugin",
-        module="lab/standins/gpu_device_plugin",
-        package=".",
-        version="of this checkout",
-        expected_seconds=15,
-    ),
 )
 
 PROFILES: dict[str, tuple[Tool, ...]] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.cluster.programs import CONTROL_PROGRAMS, HOST_PROGRAMS
+from lab.machines.own_programs import SOURCES
 from lab.toolchain import build
 from lab.toolchain.errors import ToolchainError
 from lab.toolchain.paths import scratch_folder, store_folder
@@ -103,5 +104,5 @@ def test_the_remembered_time_is_the_next_expected_one(cache: Path, etcd: Tool) -
 
 
 def test_the_data_centre_finds_all_its_programs() -> None:
-    provided = {tool.name for tool in PROFILES["lab"]}
+    provided = {tool.name for tool in PROFILES["lab"]} | set(SOURCES)
     assert set(CONTROL_PROGRAMS) | set(HOST_PROGRAMS) <= provided
