@@ -79,6 +79,15 @@ def status() -> None:
 
 
 @app.command()
+def kubeconfig() -> None:
+    """Print the administrator's kubeconfig."""
+    path = paths_from_environment().kubeconfig
+    if not path.exists():
+        raise FileNotFoundError(f"no cluster in {path.parent}; run 'python -m lab up' first")
+    typer.echo(path.read_text(), nl=False)
+
+
+@app.command()
 def reset() -> None:
     """Bring every host back to health: power on, out of the cluster, all GPUs, a new kernel log."""
     DataCentre(paths_from_environment()).reset()
