@@ -1,0 +1,63 @@
+"""What the demo saw, as plain data: the checks and the picture are made from it, never from a live cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lab.demo.receiver import Message
+from sparewheel.api.gpu_host import GpuHost
+from sparewheel.api.remediation import JobRecord, Remediation
+from training.resumable.progress import Step
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """One Slurm job as it was at the end. Times are Slurm's, whole seconds."""
+
+    job_id: int
+    attempts: int
+    first_start: datetime | None
+    """Start of attempt 0."""
+    last_start: datetime | None
+    """Start of the newest attempt; None while it waits."""
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    injected_at: datetime
+    record: Remediation
+    hosts: dict[str, GpuHost]
+    bad_node: str
+    struck: JobFacts
+    rival: JobFacts
+    steps: list[Step]
+    """All lines of the struck job's log, in order, repeats too."""
+    reference: dict[int, Step]
+    """The same run without interruption: step number to line."""
+    first_step_of_attempt_0: datetime
+    checkpoint_every: int
+    messages: list[Message]
+    repeats: int
+    acted_by_hand: int
+    """Commands that changed the cluster between the fault and the resume: none but the injection."""
+    quiet_checks: dict[str, bool] = field(default_factory=dict[str, bool])
+    """``preview before`` and the like: did Pulumi see no change?"""
+
+    @property
+    def job(self) -> JobRecord | None:
+        return next((job for job in self.record.status.jobs if job.job_id == self.struck.job_id), None)
+
+    @property
+    def load_seconds(self) -> float:
+        """Start to first step of attempt 0: what this job needs to come up, whatever the platform does."""
+        if self.struck.first_start is None:
+            return 0.0
+        return (self.first_step_of_attempt_0 - self.struck.first_start).total_seconds()
+
+    def last_step_before(self, attempt: int) -> int:
+        return max((step.step for step in self.steps if step.attempt < attempt), default=0)
+
+    def first_step_of(self, attempt: int) -> Step | None:
+        return next((step for step in self.steps if step.attempt == attempt), None)
