@@ -1,0 +1,222 @@
+"""The training template with real PyTorch on two nodes: what it loses, and that it comes out equal, at any fault."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.lab.training_nodes import Node, nodes, torch_root, until
+from training.resumable.progress import Step, read_steps
+
+STEPS = 60
+PACE = ("--steps", str(STEPS), "--step-seconds", "0.1", "--checkpoint-every", "25")
+FAST = ("--steps", str(STEPS), "--checkpoint-every", "25")
+STOPPED = 75
+STARTED_SECONDS = 90
+ENDED_SECONDS = 90
+
+
+class Job:
+    """A job of two ranks over some of the nodes; `requeue` is its next attempt."""
+
+    def __init__(self, made: Sequence[Node]) -> None:
+        self.nodes = made
+        self.attempt = 0
+        self.used: list[Node] = []
+        self.folder = made[0].shared / "home" / "runs" / "7"
+
+    def start(
+        self, used: Sequence[Node], options: Sequence[str] = PACE, ranks: int = 1, launch: Sequence[str] = ()
+    ) -> None:
+        self.used = list(used)
+        for node in used:
+            node.start(self.attempt, [each.name for each in used], options, ranks, launch)
+
+    def requeue(self, used: Sequence[Node], options: Sequence[str] = FAST) -> str:
+        """Run the next attempt to its end; its log."""
+        self.attempt += 1
+        self.start(used, options)
+        assert self.ended(used) == [0] * len(used), self.log()
+        return self.log()
+
+    def ended(self, used: Sequence[Node] | None = None) -> list[int]:
+        return [node.launcher.wait(ENDED_SECONDS) for node in (self.used if used is None else used)]
+
+    def log(self) -> str:
+        return "".join(node.log(self.attempt).read_text() for node in self.used)
+
+    def steps(self) -> dict[int, Step]:
+        path = self.folder / "steps.jsonl"
+        return read_steps(path) if path.exists() else {}
+
+    def reach(self, step: int) -> None:
+        until(lambda: self.steps().get(step), STARTED_SECONDS, f"step {step}\n{self.log()}")
+
+    def last_step(self) -> int:
+        return max(self.steps())
+
+    def resumed_from(self) -> int:
+        """By the line that the researcher sees."""
+        (line,) = [
+            line for line in self.log().splitlines() if line.startswith(f"attempt {self.attempt}: resumed from step ")
+        ]
+        return int(line.split()[5])
+
+
+@pytest.fixture(scope="module")
+def root() -> Path:
+    found = torch_root()
+    if found is None:
+        pytest.skip("no root file system with python3-torch in the cache: build the images first")
+    return found
+
+
+@pytest.fixture
+def job(root: Path, tmp_path: Path) -> Iterator[Job]:
+    with nodes(root, tmp_path, 3) as made:
+        yield Job(made)
+
+
+@pytest.fixture(scope="module")
+def unbroken(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Step]:
+    """The steps of a run that nothing happened to."""
+    with nodes(root, tmp_path_factory.mktemp("unbroken"), 2) as made:
+        job = Job(made)
+        job.start(made, FAST)
+        assert job.ended() == [0, 0], job.log()
+        return job.steps()
+
+
+def results(steps: dict[int, Step]) -> list[tuple[int, float, str, str]]:
+    return [(number, step.loss, step.samples, step.history) for number, step in sorted(steps.items())]
+
+
+def assert_equal_to(unbroken: dict[int, Step], job: Job) -> None:
+    """Every loss and every sample, to the last bit (`read_steps` has compared what ran twice)."""
+    assert results(job.steps()) == results(unbroken)
+    assert sorted(unbroken) == list(range(1, STEPS + 1))
+
+
+def test_sigterm_saves_on_all_ranks_and_nothing_is_lost(job: Job, unbroken: dict[int, Step]) -> None:
+    job.start(job.nodes[:2])
+    job.reach(10)
+    for node in job.used:
+        node.terminate(everything=False)
+    codes = job.ended()
+    assert all(codes)
+    last = job.last_step()
+    assert f"SIGTERM, saving step {last} on all 2 ranks" in job.log()
+    job.requeue([job.nodes[1], job.nodes[2]])
+    assert job.resumed_from() == last
+    assert f"first new step {last + 1}" in job.log()
+    assert_equal_to(unbroken, job)
+
+
+@pytest.mark.slow
+def test_a_save_longer_than_torchruns_patience_is_kept_on_every_node(job: Job, unbroken: dict[int, Step]) -> None:
+    seconds = float(os.environ.get("SPAREWHEEL_TEST_SAVE_SECONDS", "36"))
+    job.start(job.nodes[:2], (*PACE, "--checkpoint-every", "1000", "--save-seconds", str(seconds)))
+    job.reach(10)
+    began = time.monotonic()
+    for node in job.used:
+        node.terminate()
+    until(lambda: all(node.launcher.poll() is not None for node in job.used), seconds + 30, job.log())
+    assert time.monotonic() - began >= seconds
+    last = job.last_step()
+    assert job.log().count(f"step {last} saved in") == 2
+    job.requeue([job.nodes[2], job.nodes[0]])
+    assert job.resumed_from() == last
+    assert_equal_to(unbroken, job)
+
+
+@pytest.mark.parametrize("struck", [0, 1], ids=["rank 0 and the meeting point die", "the other node dies"])
+def test_when_a_rank_dies_a_survivor_saves_and_its_node_is_kept(
+    job: Job, unbroken: dict[int, Step], struck: int
+) -> None:
+    job.start(job.nodes[:2])
+    job.reach(10)
+    os.kill(job.used[struck].ranks()[0], signal.SIGKILL)
+    survivor = job.used[1 - struck]
+    until(lambda: "keeping the node" in survivor.log(0).read_text(), 30, f"the survivor's save\n{job.log()}")
+    assert [node.launcher.poll() for node in job.used] == [None, None]
+    last = job.last_step()
+    for node in job.used:
+        node.terminate()
+    assert all(job.ended())
+    job.requeue([survivor, job.nodes[2]])
+    assert last - 1 <= job.resumed_from() <= last + 1
+    assert_equal_to(unbroken, job)
+
+
+@pytest.mark.slow
+def test_a_survivor_has_the_whole_grace_for_its_save(job: Job, unbroken: dict[int, Step]) -> None:
+    """Rank 0 dies and takes torchrun's store with it; torchrun would kill the survivor 30 s later."""
+    seconds = float(os.environ.get("SPAREWHEEL_TEST_SAVE_SECONDS", "36"))
+    job.start(job.nodes[:2], (*PACE, "--checkpoint-every", "1000", "--save-seconds", str(seconds)))
+    job.reach(10)
+    os.kill(job.used[0].ranks()[0], signal.SIGKILL)
+    time.sleep(1)
+    for node in job.used:
+        node.terminate()
+    until(lambda: all(node.launcher.poll() is not None for node in job.used), seconds + 30, job.log())
+    last = job.last_step()
+    job.requeue([job.nodes[2], job.nodes[1]])
+    assert last - 1 <= job.resumed_from() <= last + 1
+    assert_equal_to(unbroken, job)
+
+
+def test_a_rank_that_hangs_is_saved_around_and_refused_when_it_wakes_up(job: Job, unbroken: dict[int, Step]) -> None:
+    job.start(job.nodes[:2])
+    job.reach(10)
+    struck, survivor = job.used
+    hung = struck.ranks()[0]
+    os.kill(hung, signal.SIGSTOP)
+    for node in job.used:
+        node.terminate()
+    assert job.ended([survivor]) != [0]
+    last = job.last_step()
+    assert "the other ranks don't answer; saving step" in survivor.log(0).read_text()
+    job.attempt += 1
+    job.start([survivor, job.nodes[2]], PACE)
+    job.reach(last + 3)
+    os.kill(hung, signal.SIGCONT)  # SIGTERM is waiting for it: it tries to save
+    until(lambda: struck.launcher.poll() is not None, 40, "the old rank's end")
+    assert "may not write" in struck.log(0).read_text() or "no new step" in struck.log(0).read_text()
+    assert job.ended() == [0, 0], job.log()
+    assert job.resumed_from() >= last - 1
+    assert_equal_to(unbroken, job)
+
+
+def test_without_any_last_save_the_periodic_checkpoint_counts(job: Job, unbroken: dict[int, Step]) -> None:
+    job.start(job.nodes[:2])
+    job.reach(28)
+    for node in job.used:
+        node.kill()
+    job.requeue([job.nodes[2], job.nodes[0]])
+    assert job.resumed_from() == 25
+    assert_equal_to(unbroken, job)
+
+
+def test_neighbours_of_a_dead_rank_save_too(job: Job) -> None:
+    job.start(job.nodes[:1], (*PACE, "--save-seconds", "4"), ranks=2)
+    job.reach(10)
+    os.kill(job.used[0].ranks()[0], signal.SIGKILL)
+    until(lambda: "keeping the node" in job.log(), 60, job.log())
+    job.used[0].terminate()
+    last = job.last_step()
+    job.requeue([job.nodes[2]], (*FAST,))
+    assert last - 1 <= job.resumed_from() <= last + 1
+    assert sorted(job.steps()) == list(range(1, STEPS + 1))
+
+
+def test_an_error_of_the_script_ends_the_job_at_once(job: Job) -> None:
+    began = time.monotonic()
+    job.start(job.nodes[:2], ("--batch-size", "3"), launch=("--linger-seconds", "600"))
+    assert job.ended() == [1, 1]
+    assert "2 ranks can't share a global batch of 3" in job.log()
+    assert time.monotonic() - began < ENDED_SECONDS
