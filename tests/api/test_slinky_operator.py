@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -14,17 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from lab.standins.slinky import kube as slinky_kube
 from lab.standins.slinky import operator
 from lab.standins.slinky.kube import RESOURCES, STRATEGIC, Kube
+from lab.standins.slinky.schema.crds import OUT
 from tests.api.slinky_slurmrestd import FakeSlurm, serving
-from tests.api.test_slinky_crds import install
+from tests.api.test_slinky_crds import STRICT, install
 from tests.unit.standins import slinky_objects as given
 
 Obj = dict[str, Any]
 KEY = b"0123456789abcdef0123456789abcdef"
-SPEED = 10.0
+SPEED = 20.0
 WAIT_SECONDS = 20.0
 CORDON = "nodeset.slinky.slurm.net/pod-cordon"
 REASON = "nodeset.slinky.slurm.net/node-cordon-reason"
@@ -32,7 +35,7 @@ PROTECT = "nodeset.slinky.slurm.net/pod-protect"
 
 
 class FastClock:
-    """Ten seconds pass in one."""
+    """Twenty seconds pass in one."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -123,6 +126,25 @@ async def running(access: slinky_kube.Access, url: str) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
+async def operators_access(api: Kube, kubeconfig: Path) -> slinky_kube.Access:
+    """Access with the rights that the operator's manifests give it, and no more."""
+    paths = {
+        "Namespace": "/api/v1/namespaces",
+        "ServiceAccount": "/api/v1/namespaces/slinky/serviceaccounts",
+        "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "Deployment": "/apis/apps/v1/namespaces/slinky/deployments",
+    }
+    for body in yaml.safe_load_all((OUT.parent / "operator.yaml").read_text(encoding="utf-8")):
+        path = f"{paths[body['kind']]}/{body['metadata']['name']}"
+        await api._send("PATCH", path, body, content_type=slinky_kube.APPLY, params=STRICT)
+    request: Obj = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await api._send("POST", f"{paths['ServiceAccount']}/slurm-operator/token", request)
+    admin = slinky_kube.from_kubeconfig(kubeconfig)
+    tls = ssl.create_default_context(cafile=str(kubeconfig.with_name("ca.crt")))
+    return slinky_kube.Access(admin.server, tls, slinky_kube._Bearer(answer["status"]["token"]))
+
+
 @pytest.fixture
 async def cluster(api_server: Path, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     namespace = "s-" + request.node.name.replace("_", "-").removeprefix("test-")[:40].strip("-")
@@ -146,7 +168,7 @@ async def cluster(api_server: Path, request: pytest.FixtureRequest) -> AsyncIter
             await made.put(secret)
         extra = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "slurm-extra"}}
         await made.put({**extra, "data": {"cgroup.conf": "CgroupPlugin=disabled\n"}})
-        async with running(access, slurm.url):
+        async with running(await operators_access(api, api_server), slurm.url):
             yield made
             for kind in ("NodeSet", "LoginSet", "RestApi", "Accounting", "Token", "Controller"):
                 for one in (await api.list(kind))[0]:
@@ -230,7 +252,7 @@ async def test_the_second_look_changes_nothing(cluster: Cluster) -> None:
         return out
 
     before, writes = await versions(), len(cluster.slurm.writes)
-    await asyncio.sleep(3.0)  # thirty seconds of the operator's time
+    await asyncio.sleep(1.5)  # thirty seconds of the operator's time
     assert await versions() == before
     assert len(cluster.slurm.writes) == writes
 
@@ -254,7 +276,7 @@ async def test_an_admins_drain_is_left_alone(cluster: Cluster) -> None:
     await cluster.until("Pod", "gpu-0", has("SlurmNodeStateDrain", "bad HBM"), "isn't shown")
     await cluster.set_host("host-1", cordoned=True, reason="mine")
     await cluster.set_host("host-1", cordoned=False)
-    await asyncio.sleep(2.0)
+    await asyncio.sleep(1.0)
     assert cluster.slurm.nodes["gpu-0"]["reason"] == "bad HBM"
     assert "DRAIN" in cluster.slurm.states("gpu-0")
 
@@ -277,7 +299,7 @@ async def test_a_pod_stuck_in_deletion_holds_its_place_and_a_moved_one_is_set_id
     assert "host-1" in cluster.slurm.nodes["gpu-0"]["comment"]
     await cluster.delete_pod("gpu-0")
     cluster.slurm.nodes["gpu-0"].update(state=["DOWN"], reason="sparewheel: XID 79")
-    await asyncio.sleep(2.0)
+    await asyncio.sleep(1.0)
     held = await cluster.get("Pod", "gpu-0")
     assert held is not None
     assert held["metadata"]["uid"] == before["metadata"]["uid"]
@@ -290,7 +312,7 @@ async def test_a_pod_stuck_in_deletion_holds_its_place_and_a_moved_one_is_set_id
     assert len(idle) == 1
     cluster.slurm.nodes["gpu-0"].update(state=["DOWN"], reason="sparewheel: again")
     await cluster.until("Pod", "gpu-0", has("SlurmNodeStateDown"), "isn't shown as down")
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(0.8)
     assert "DOWN" in cluster.slurm.states("gpu-0")
 
 
@@ -301,7 +323,7 @@ async def test_scale_in_drains_before_it_deletes(cluster: Cluster) -> None:
     await cluster.put(given.nodeset(replicas=1))
     await wait_for(lambda: "DRAIN" in cluster.slurm.states("gpu-1"), "was not drained")
     assert cluster.slurm.nodes["gpu-1"]["reason"].endswith("is pending termination for scale-in")
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(0.8)
     assert (await cluster.get("Pod", "gpu-1") or {})["metadata"]["uid"] == pod["metadata"]["uid"]
     cluster.slurm.nodes["gpu-1"]["state"] = ["IDLE", "DRAIN"]
     await cluster.until("Pod", "gpu-1", lambda one: one["metadata"].get("deletionTimestamp"), "was not deleted")
@@ -321,7 +343,7 @@ async def test_an_answer_with_errors_decides_nothing(cluster: Cluster) -> None:
     await two_workers(cluster)
     cluster.slurm.failing = True
     await cluster.put(given.nodeset(replicas=0))
-    await asyncio.sleep(2.0)
+    await asyncio.sleep(1.0)
     for number in (0, 1):
         pod = await cluster.get("Pod", f"gpu-{number}")
         assert pod is not None
