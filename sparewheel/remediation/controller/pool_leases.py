@@ -1,4 +1,4 @@
-"""The pools' leases: held while an incident of the pool is being healed, so ``pulumi up`` waits its turn, and we ours."""
+"""The pools' leases: held while an incident of the pool is healed; then ``pulumi up`` waits its turn, and we ours."""
 
 from __future__ import annotations
 

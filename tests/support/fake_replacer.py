@@ -1,0 +1,128 @@
+"""Capacity in memory: hosts with claims, joined as tainted Nodes, retired out of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE, TAINT_JOINING
+from sparewheel.capacity.port import CapacityError, Proof
+from sparewheel.clock import Clock
+from sparewheel.kube.memory import MemoryKube
+from sparewheel.kube.port import NODE
+from sparewheel.remediation.stages.replacer import BadNode, Check, CheckResult
+
+JOIN_SECONDS = 2.0
+
+
+@dataclass
+class FakeHost:
+    name: str
+    phase: str = "Spare"
+    node: str = ""
+    owner: str = ""
+    fit: bool = True
+    power: str = "on"
+    ready_at: float = 0.0
+    reason: str = ""
+
+
+@dataclass
+class FakeReplacer:
+    """Implements ``sparewheel.remediation.stages.replacer.Replacer``."""
+
+    kube: MemoryKube
+    clock: Clock
+    hosts: dict[str, FakeHost] = field(default_factory=dict[str, FakeHost])
+    can_power: bool = True
+    log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    async def host_of(self, pool: GpuPool, node: str) -> str | None:
+        return next((host.name for host in self.hosts.values() if host.node == node), None)
+
+    async def claim_spare(
+        self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]
+    ) -> str | None:
+        await asyncio.sleep(0)
+        held = [host for host in self.hosts.values() if host.owner == owner and host.phase != "Active"]
+        free = [h for h in self.hosts.values() if h.phase == "Spare" and not h.owner and h.name not in refused]
+        chosen = next(iter(held or free), None)
+        if chosen is None:
+            return None
+        self.log.append(("claim", chosen.name))
+        chosen.owner = owner
+        return chosen.name
+
+    async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
+        await asyncio.sleep(0)
+        return self.hosts[host].owner == owner
+
+    async def join_spare(self, pool: GpuPool, host: str, owner: str) -> str:
+        self._mine(host, owner)
+        found = self.hosts[host]
+        if found.phase != "Joining":
+            found.phase, found.node = "Joining", host
+            found.ready_at = self.clock.monotonic_seconds() + JOIN_SECONDS
+        self.log.append(("join", host))
+        return host
+
+    async def check_spare(self, pool: GpuPool, host: str, owner: str) -> CheckResult:
+        self._mine(host, owner)
+        found = self.hosts[host]
+        if self.clock.monotonic_seconds() < found.ready_at:
+            return CheckResult(Check.WAIT, "its node is not Ready")
+        if not found.fit:
+            return CheckResult(Check.REFUSED, "7 of 8 GPUs")
+        if self.kube.peek(NODE, host) is None:
+            put_node(self.kube, host, pool.metadata.name, taints=[TAINT_JOINING])
+        return CheckResult(Check.PASSED)
+
+    async def admit(self, pool: GpuPool, host: str, owner: str) -> None:
+        self._mine(host, owner)
+        self.log.append(("admit", host))
+        self.hosts[host].phase = "Active"
+        put_node(self.kube, host, pool.metadata.name, taints=[])
+
+    async def give_up(self, pool: GpuPool, host: str, owner: str, reason: str, *, quarantine: bool) -> None:
+        found = self.hosts[host]
+        if found.owner != owner:
+            return
+        self.log.append(("give_up", host))
+        found.owner, found.phase, found.reason = "", "Quarantined" if quarantine else "Spare", reason
+        if self.kube.peek(NODE, host) is not None:
+            self.kube.drop(NODE, host)
+
+    async def prove_off(self, pool: GpuPool, host: str, *, power_off: bool) -> Proof:
+        await asyncio.sleep(0)
+        found = self.hosts[host]
+        self.log.append(("prove_off", f"{host} power_off={power_off}"))
+        if power_off and self.can_power:
+            found.power = "off"
+        return {"off": Proof.OFF, "on": Proof.ON}.get(found.power, Proof.UNKNOWN)
+
+    async def retire(self, pool: GpuPool, host: str, bad: BadNode, owner: str) -> None:
+        await asyncio.sleep(0)
+        self.log.append(("retire", host))
+        node = self.kube.peek(NODE, bad.node)
+        if node is not None and node["metadata"]["uid"] == bad.uid:
+            self.kube.drop(NODE, bad.node)
+        found = self.hosts[host]
+        found.phase, found.node, found.reason = "Quarantined", "", bad.reason
+
+    def _mine(self, host: str, owner: str) -> None:
+        if self.hosts[host].owner != owner:
+            raise CapacityError(f"host {host} is claimed by {self.hosts[host].owner or 'nobody'}; claim it first")
+
+
+def put_node(kube: MemoryKube, name: str, pool: str, taints: list[str]) -> None:
+    existing = kube.peek(NODE, name)
+    body = existing or {
+        "metadata": {"name": name},
+        "spec": {},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"bootID": f"boot-{name}"}},
+    }
+    body["metadata"]["labels"] = {LABEL_POOL: pool, LABEL_ROLE: ROLE_ACTIVE if not taints else "joining"}
+    body["spec"]["taints"] = [{"key": key, "effect": "NoSchedule"} for key in taints]
+    kube.put(NODE, body)

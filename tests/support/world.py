@@ -1,0 +1,265 @@
+"""A small data centre in memory: nodes with agents, a worker set that makes its pods again, Slurm, spare hosts.
+
+``run()`` lets physics pass in steps of 0.1 s of the loop's time; use with ``@pytest.mark.looptime``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from sparewheel.api.base import ObjectMeta, format_time
+from sparewheel.api.faults import Action, Fault, Severity
+from sparewheel.api.gpu_pool import GpuPool, GpuPoolSpec, NodeSetRef, WarmBackend
+from sparewheel.api.names import (
+    LABEL_APP_NAME,
+    LABEL_VETO,
+    NAMESPACE,
+    POLICY_NAME,
+    SLINKY_NODE_CORDON_REASON,
+    SLINKY_POD_HOSTNAME,
+    SLURMD_APP_NAME,
+    VETO_VALUE,
+)
+from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeHealth, NodeHealthStatus
+from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec, Route
+from sparewheel.clock import Clock
+from sparewheel.kube.memory import MemoryKube
+from sparewheel.kube.port import GPU_POOL, LEASE, NODE, NODE_HEALTH, POD, REMEDIATION, REMEDIATION_POLICY, Json
+from sparewheel.notify.port import Event, NotifyError
+from sparewheel.remediation.controller.loop import Controller
+from tests.support.clocks import LoopClock
+from tests.support.fake_replacer import FakeHost, FakeReplacer, put_node
+from tests.support.fake_slurm import FakeJob, FakeSlurm
+
+POOL = "gpu"
+SLURM_NAMESPACE = "slurm"
+HEARTBEAT_SECONDS = 2.0
+REGISTER_SECONDS = 1.0
+
+
+@dataclass
+class Receiver:
+    """Implements ``sparewheel.notify.port.Notifier``; keeps one message per key, as a receiver would."""
+
+    failing: int = 0
+    events: dict[str, Event] = field(default_factory=dict[str, Event])
+    tries: list[str] = field(default_factory=list[str])
+
+    async def send(self, route_name: str, event: Event, key: str) -> None:
+        await asyncio.sleep(0)
+        self.tries.append(key)
+        if self.failing:
+            self.failing -= 1
+            raise NotifyError(f"route {route_name}: the receiver answered HTTP 503")
+        self.events.setdefault(key, event)
+
+    def of(self, kind: str) -> list[Event]:
+        return [event for event in self.events.values() if event["event"] == kind]
+
+
+@dataclass
+class World:
+    replicas: int = 2
+    spares: int = 1
+    grace_seconds: int = 20
+    clock: Clock = field(default_factory=LoopClock)
+    kube: MemoryKube = field(init=False)
+    slurm: FakeSlurm = field(init=False)
+    capacity: FakeReplacer = field(init=False)
+    receiver: Receiver = field(default_factory=Receiver)
+    faults: dict[str, list[Fault]] = field(default_factory=dict[str, list[Fault]])
+    silent: set[str] = field(default_factory=set[str])
+    """Nodes whose agent is silent; those in ``kube.dead_nodes`` have no kubelet either."""
+    _beat_at: float = 0.0
+    _register_at: dict[str, float] = field(default_factory=dict[str, float])
+    _pod_seen: dict[str, str] = field(default_factory=dict[str, str])
+    _uids: Any = field(default_factory=lambda: itertools.count(1))
+    _beat_nodes: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        self.kube = MemoryKube(clock=self.clock)
+        self.slurm = FakeSlurm(self.clock)
+        self.capacity = FakeReplacer(self.kube, self.clock)
+        for index in range(self.replicas + self.spares):
+            name = f"gpu-{index + 1}"
+            active = index < self.replicas
+            self.capacity.hosts[name] = FakeHost(name, "Active" if active else "Spare", name if active else "")
+            if active:
+                put_node(self.kube, name, POOL, [])
+        self.put_pool()
+        route = Route.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})
+        self.put_policy(RemediationPolicySpec(routes=[route]))
+
+    # ------------------------------------------------------------------ set-up
+    def put_pool(self, **changes: Any) -> None:
+        spec = GpuPoolSpec(
+            size=self.replicas,
+            spares=self.spares,
+            backend=WarmBackend(node_selector={"pool": POOL}),
+            node_set_ref=NodeSetRef(namespace=SLURM_NAMESPACE, name=POOL),
+            grace_seconds=self.grace_seconds,
+        ).model_copy(update=changes)
+        pool = GpuPool(metadata=ObjectMeta(name=POOL, namespace=NAMESPACE), spec=spec)
+        self.kube.put(GPU_POOL, pool.to_wire(), NAMESPACE)
+
+    def put_policy(self, spec: RemediationPolicySpec) -> None:
+        policy = RemediationPolicy(metadata=ObjectMeta(name=POLICY_NAME, namespace=NAMESPACE), spec=spec)
+        self.kube.put(REMEDIATION_POLICY, policy.to_wire(), NAMESPACE)
+
+    def controller(self, identity: str = "one") -> Controller:
+        return Controller(
+            self.kube, self.slurm, self.capacity, self.receiver, self.clock, NAMESPACE, identity, version="test"
+        )
+
+    def submit(self, job_id: int = 7, size: int | None = None, **fields: Any) -> FakeJob:
+        job = FakeJob(job_id, self.replicas if size is None else size, **fields)
+        self.slurm.jobs_by_id[job_id] = job
+        return job
+
+    def break_gpu(self, node: str, code: str = "XID 79", gpu: int = 3, action: Action = Action.REPLACE) -> Fault:
+        now = self.clock.now()
+        fault = Fault(
+            code=code,
+            device=f"0000:{gpu:02x}:00",
+            gpu_index=gpu,
+            action=action,
+            severity=Severity.CRITICAL,
+            first_seen=now,
+            last_seen=now,
+            message="GPU has fallen off the bus.",
+        )
+        self.faults.setdefault(node, []).append(fault)
+        self._beat(node)
+        return fault
+
+    def lose(self, node: str, *, power: str = "off") -> None:
+        """The host dies: no agent, no kubelet; its power switch says ``power``."""
+        self.silent.add(node)
+        self.kube.dead_nodes.add(node)
+        host = next(host for host in self.capacity.hosts.values() if host.node == node)
+        host.power = power
+
+    def put_pod(self, name: str, node: str, namespace: str = "other", **labels: str) -> Json:
+        metadata = {"name": name, "labels": labels, "uid": f"pod-{next(self._uids)}"}
+        return self.kube.put(POD, {"metadata": metadata, "spec": {"nodeName": node}}, namespace)
+
+    def veto(self, node: str, name: str = "eval") -> None:
+        self.put_pod(name, node, **{LABEL_VETO: VETO_VALUE})
+
+    # ------------------------------------------------------------------ looking
+    def records(self) -> list[Remediation]:
+        table = self.kube._objects.get(REMEDIATION, {})
+        return [Remediation.from_wire(body) for body in table.values()]
+
+    def record(self) -> Remediation:
+        (only,) = self.records()
+        return only
+
+    def node(self, name: str) -> Json:
+        body = self.kube.peek(NODE, name)
+        assert body is not None
+        return body
+
+    def worker_nodes(self) -> dict[str, str]:
+        """Slurm node name to the Node that its pod runs on."""
+        return {
+            pod["metadata"]["labels"][SLINKY_POD_HOSTNAME]: pod["spec"].get("nodeName", "") for pod in self._workers()
+        }
+
+    def _workers(self) -> list[Json]:
+        table = self.kube._objects.get(POD, {})
+        return [b for b in table.values() if b["metadata"].get("labels", {}).get(LABEL_APP_NAME) == SLURMD_APP_NAME]
+
+    # ------------------------------------------------------------------ physics
+    async def run(self) -> None:
+        while True:
+            self.step()
+            await self.clock.sleep(0.1)
+
+    def step(self) -> None:
+        now = self.clock.monotonic_seconds()
+        if now >= self._beat_at:
+            self._beat_at = now + HEARTBEAT_SECONDS
+            for body in list(self.kube._objects.get(NODE, {}).values()):
+                self._beat(body["metadata"]["name"])
+        self._operator(now)
+        self.slurm.step()
+
+    def _beat(self, node: str) -> None:
+        body = self.kube.peek(NODE, node)
+        if body is None:
+            return
+        if node not in self.kube.dead_nodes:
+            lease = {"metadata": {"name": node}, "spec": {"renewTime": format_time(self.clock.now())}}
+            self.kube.put(LEASE, lease, "kube-node-lease")
+        if node in self.silent:
+            return
+        name = next((name for name, place in self.worker_nodes().items() if place == node), None)
+        alive = self.slurm.alive_on(name) if name else []
+        status = NodeHealthStatus(
+            boot_id=f"boot-{node}",
+            heartbeat_time=self.clock.now() + timedelta(hours=-3),  # its clock is wrong, and nobody minds
+            heartbeat_interval_seconds=HEARTBEAT_SECONDS,
+            gpus=DeviceCount(expected=8, seen=8),
+            faults=self.faults.get(node, []),
+            jobs=[JobProcesses(job_id=job, processes=1) for job in alive],
+            jobs_observed_time=self.clock.now(),
+        )
+        health = NodeHealth(metadata=ObjectMeta(name=node), status=status)
+        self.kube.put(NODE_HEALTH, health.to_wire())
+
+    def _operator(self, now: float) -> None:
+        """Slinky: one worker per ordinal, made again elsewhere when its pod object is gone."""
+        have = self.worker_nodes()
+        for ordinal in range(self.replicas):
+            name = f"{POOL}-{ordinal}"
+            if name not in have:
+                if self._pod_seen.pop(name, None):
+                    self.slurm.terminating(name)
+                self._make_worker(name, now)
+            elif not have[name]:
+                self._schedule_worker(name, now)
+            elif name in self._register_at and now >= self._register_at[name]:
+                del self._register_at[name]
+                self.slurm.register(name)
+        for name, node in have.items():
+            body = self.kube.peek(NODE, node) if node else None
+            if body and body["spec"].get("unschedulable") and name in self.slurm.nodes_by_name:
+                slurm = self.slurm.nodes_by_name[name]
+                if "DRAIN" not in slurm.states:
+                    text = body["metadata"].get("annotations", {}).get(SLINKY_NODE_CORDON_REASON, "cordoned")
+                    slurm.states.add("DRAIN")
+                    slurm.reason = slurm.reason or f"slurm-operator: {text}"
+
+    def _make_worker(self, name: str, now: float) -> None:
+        labels = {LABEL_APP_NAME: SLURMD_APP_NAME, SLINKY_POD_HOSTNAME: name}
+        uid = f"worker-{next(self._uids)}"
+        self.kube.put(POD, {"metadata": {"name": name, "labels": labels, "uid": uid}, "spec": {}}, SLURM_NAMESPACE)
+        self._pod_seen[name] = uid
+        self._schedule_worker(name, now)
+
+    def _schedule_worker(self, name: str, now: float) -> None:
+        taken = set(self.worker_nodes().values())
+        for body in self.kube._objects[NODE].values():
+            node = body["metadata"]["name"]
+            if node in taken or body["spec"].get("unschedulable") or body["spec"].get("taints"):
+                continue
+            pod = self.kube.peek(POD, name, SLURM_NAMESPACE)
+            assert pod is not None
+            pod["spec"]["nodeName"] = node
+            self.kube.put(POD, pod, SLURM_NAMESPACE)
+            self._register_at[name] = now + REGISTER_SECONDS
+            return
+
+
+async def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
+    """Wait until the condition holds, looking every 0.1 s; TimeoutError after ``seconds`` of the loop's time."""
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110 - the world has no event for everything
+            await asyncio.sleep(0.1)
