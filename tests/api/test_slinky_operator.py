@@ -176,11 +176,11 @@ async def cluster(api_server: Path, request: pytest.FixtureRequest) -> AsyncIter
                         await api.delete(one)
 
 
-async def two_workers(cluster: Cluster, **spec: Any) -> None:
+async def two_workers(cluster: Cluster, controller: Obj | None = None) -> None:
     """A cluster with two registered, idle workers on host-1 and host-2."""
-    await cluster.put(given.controller())
+    await cluster.put(given.controller(**(controller or {})))
     await cluster.put(given.restapi())
-    await cluster.put(given.nodeset(**spec))
+    await cluster.put(given.nodeset())
     for number in (0, 1):
         cluster.slurm.register(f"gpu-{number}", "IDLE", "DYNAMIC_NORM")
         await cluster.run_pod(f"gpu-{number}", f"host-{number + 1}")
@@ -240,12 +240,29 @@ async def test_all_objects_appear(cluster: Cluster) -> None:
 
 
 async def test_the_second_look_changes_nothing(cluster: Cluster) -> None:
-    await two_workers(cluster)
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await cluster.put(given.accounting())
+    await cluster.put(given.loginset())
+    await two_workers(
+        cluster, controller={"persistence": {"enabled": True, **claim}, "accountingRef": {"name": "slurm"}}
+    )
+    await cluster.until("Deployment", "login", lambda _: True, "was not made")
     await asyncio.sleep(1.0)
 
     async def versions() -> dict[str, str]:
         out: dict[str, str] = {}
-        for kind in ("Pod", "Service", "StatefulSet", "Deployment", "ConfigMap", "NodeSet", "Controller", "RestApi"):
+        for kind in (
+            "Pod",
+            "Service",
+            "StatefulSet",
+            "Deployment",
+            "ConfigMap",
+            "NodeSet",
+            "Controller",
+            "RestApi",
+            "LoginSet",
+            "Secret",
+        ):
             for one in (await cluster.api.list(kind))[0]:
                 if one["metadata"].get("namespace") == cluster.namespace:
                     out[f"{kind} {one['metadata']['name']}"] = one["metadata"]["resourceVersion"]
