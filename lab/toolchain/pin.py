@@ -14,9 +14,10 @@ _COMPILE = [
 
 
 def main() -> int:
-    """The runtime's pins first; the tests' follow them."""
+    """The runtime's pins first; the images' and the tests' follow them."""
     for arguments in (
         ["requirements/runtime.in", "-o", "requirements/runtime.txt"],
+        ["requirements/image.in", "-c", "requirements/runtime.txt", "-o", "requirements/image.txt"],
         ["requirements/dev.in", "-c", "requirements/runtime.txt", "-o", "requirements/dev.txt"],
     ):
         subprocess.run([*_COMPILE, *arguments], cwd=REPOSITORY, check=True)
