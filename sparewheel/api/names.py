@@ -67,6 +67,8 @@ GPU_RESOURCE: Final = "nvidia.com/gpu"
 # Reason text in Slurm. No other prefix of ours may start with it (two owners, one prefix: hands off).
 SLURM_REASON_PREFIX: Final = "sparewheel:"
 
+AGENT_ACCOUNT: Final = "sparewheel-agent"
+"""Service account of the agents, in our namespace; an admission policy binds it to its node."""
 CONTROLLER_LEASE: Final = "sparewheel-controller"
 POLICY_NAME: Final = "default"
 
