@@ -47,6 +47,22 @@ class NewPool:
     like: str | None = None
 
 
+def parse_machine(text: str) -> NewMachine:
+    """`NAME,ADDRESS,HOST-KEY`, as a command line has it."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 3 or not all(parts):
+        raise PoolError(f"machine {text!r} isn't NAME,ADDRESS,HOST-KEY; 'ssh-keyscan -t ed25519 ADDRESS' shows the key")
+    return NewMachine(*parts)
+
+
+def parse_selector(text: str) -> tuple[str, str]:
+    """`KEY=VALUE`, as a command line has it."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise PoolError(f"selector {text!r} isn't KEY=VALUE, a label of the nodes")
+    return key, value
+
+
 def stack_file(environment: str, folder: Path = Path("stacks")) -> Path:
     """``stacks/Pulumi.ENV.yaml``; PoolError lists the environments when there is none of that name."""
     path = folder / f"Pulumi.{environment}.yaml"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sparewheel.pools import NewMachine, NewPool, PoolError, add_pool, stack_file
+from sparewheel.pools import NewMachine, NewPool, PoolError, add_pool, parse_machine, parse_selector, stack_file
 from stacks.config import parse
 
 FILE = """\
@@ -131,3 +133,14 @@ def test_the_stack_takes_what_was_added(path: Path) -> None:
     with pytest.raises(Exception, match="wrong in the stack's config") as caught:
         parse({"pools": pools(path)})
     assert "pools.1" not in str(caught.value)
+
+
+def test_arguments_of_the_command_line() -> None:
+    assert parse_machine("gpu-4, 10.0.0.4, ssh-ed25519 AAAA") == NewMachine("gpu-4", "10.0.0.4", "ssh-ed25519 AAAA")
+    assert parse_selector("class=h200") == ("class", "h200")
+
+
+@pytest.mark.parametrize(("parse_it", "text"), [(parse_machine, "gpu-4,10.0.0.4"), (parse_selector, "class")])
+def test_arguments_that_are_wrong(parse_it: Callable[[str], object], text: str) -> None:
+    with pytest.raises(PoolError, match=re.escape(repr(text))):
+        parse_it(text)

@@ -1,0 +1,124 @@
+"""The project's own program under the real engine, against a real API server without kubelets.
+
+Nothing gets ready there, so a transform tells the Kubernetes provider not to wait; all else is as users run it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PASSPHRASE = "only for this test"
+TIMEOUT_SECONDS = 170
+
+PROGRAM = """
+import runpy
+import sys
+
+import pulumi
+
+sys.path.insert(0, {root!r})
+
+
+def dont_wait(args):
+    if not args.type_.startswith("kubernetes:") or "metadata" not in args.props:
+        return None
+    metadata = dict(args.props["metadata"])
+    metadata["annotations"] = {{**metadata.get("annotations", {{}}), "pulumi.com/skipAwait": "true"}}
+    return pulumi.ResourceTransformResult({{**args.props, "metadata": metadata}}, args.opts)
+
+
+pulumi.runtime.register_resource_transform(dont_wait)
+runpy.run_path({main!r})
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """One run of the command line: its exit code and all that it said."""
+
+    code: int
+    said: str
+
+
+class ProjectStack:
+    """One stack named `test`; each run may have another config."""
+
+    def __init__(self, folder: Path, program: str | None = None) -> None:
+        self.folder = folder / "project"
+        self.backend = folder / "backend"
+        (self.folder / "stacks").mkdir(parents=True)
+        self.backend.mkdir()
+        (self.folder / "Pulumi.yaml").write_text((ROOT / "Pulumi.yaml").read_text())
+        default = PROGRAM.format(root=str(ROOT), main=str(ROOT / "__main__.py"))
+        (self.folder / "__main__.py").write_text(default if program is None else textwrap.dedent(program))
+        self.env = {
+            **os.environ,
+            "PULUMI_BACKEND_URL": f"file://{self.backend}",
+            "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
+            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PYTHONPATH": str(ROOT),
+        }
+        self.good("stack", "init", "test")
+
+    def configure(self, config: Mapping[str, Any], secrets: Mapping[str, str] | None = None) -> None:
+        """Write the stack's file; secrets already there stay."""
+        path = self.folder / "stacks" / "Pulumi.test.yaml"
+        before: dict[str, Any] = yaml.safe_load(path.read_text()) or {}
+        kept = {k: v for k, v in (before.get("config") or {}).items() if isinstance(v, dict) and "secure" in v}
+        before["config"] = {**kept, **{f"sparewheel:{key}": value for key, value in config.items()}}
+        path.write_text(yaml.safe_dump(before))
+        for name, value in (secrets or {}).items():
+            self.good("config", "set", "--secret", name, "--", value)
+
+    def run(self, *arguments: str, timeout_seconds: float = TIMEOUT_SECONDS) -> Done:
+        done = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive", "--color=never"]
+            if "--" not in arguments
+            else ["pulumi", "--non-interactive", "--color=never", *arguments],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_seconds,
+        )
+        return Done(done.returncode, done.stdout + done.stderr)
+
+    def good(self, *arguments: str) -> str:
+        done = self.run(*arguments)
+        assert done.code == 0, f"pulumi {shlex.join(arguments)}\n{done.said}"
+        return done.said
+
+    def up(self, *arguments: str) -> str:
+        return self.good("up", "--yes", "--skip-preview", *arguments)
+
+    def preview_is_clean(self) -> None:
+        self.good("preview", "--expect-no-changes", "--diff")
+
+    def has_no_drift(self) -> None:
+        self.good("refresh", "--preview-only", "--expect-no-changes", "--diff")
+
+    def destroy(self) -> str:
+        return self.good("destroy", "--yes", "--skip-preview")
+
+    def state(self) -> dict[str, Any]:
+        """The stack's state, secrets encrypted."""
+        exported: dict[str, Any] = json.loads(self.good("stack", "export"))
+        return exported
+
+    def resources(self, type_ending: str) -> list[dict[str, Any]]:
+        found = self.state()["deployment"].get("resources", [])
+        return [resource for resource in found if str(resource["type"]).endswith(type_ending)]
