@@ -45,14 +45,21 @@ class StepsDifferError(RuntimeError):
     """A step that ran twice gave two results."""
 
 
+def parse_step(line: str) -> Step | None:
+    """One line of the log; None for the last line of a writer that was killed."""
+    try:
+        return Step(**json.loads(line))
+    except (ValueError, TypeError):
+        return None
+
+
 def read_steps(path: Path) -> dict[int, Step]:
     """Step number to its line, of the newest attempt that ran it. StepsDifferError if its loss or samples changed."""
     steps: dict[int, Step] = {}
     for line in path.read_text().splitlines():
-        try:
-            step = Step(**json.loads(line))
-        except (ValueError, TypeError):
-            continue  # the last line of a writer that was killed
+        step = parse_step(line)
+        if step is None:
+            continue
         seen = steps.get(step.step)
         if seen is not None and (seen.loss, seen.samples) != (step.loss, step.samples):
             raise StepsDifferError(

@@ -1,0 +1,124 @@
+"""``python -m lab.demo``: set the stage, tell the story once or several times, judge it, draw it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lab import stack
+from lab.cluster.lifecycle import DataCentre
+from lab.cluster.shell import CommandError
+from lab.demo import picture, timeline
+from lab.demo.checks import Check, judge
+from lab.demo.cluster import StoryError
+from lab.demo.facts import Facts
+from lab.demo.receiver import Inbox, receiver
+from lab.demo.researcher import ResearcherError
+from lab.demo.story import STEP_SECONDS, Story
+from lab.machines.inventory import MACHINE_IP
+from lab.paths import Paths, paths_from_environment
+from lab.toolchain.paths import REPOSITORY
+from lab.toolchain.progress import note
+
+RECEIVER_PORT = 8900
+FOLDER = REPOSITORY / "build" / "demo"
+GPUS = 16
+out = Console()
+ERRORS = (StoryError, ResearcherError, stack.StackError, CommandError, OSError)
+
+
+def stage(paths: Paths, *, again: bool) -> None:
+    """A healthy platform: the data centre up, the stack on it. ``again``: with the hosts of the last story repaired."""
+    data_centre = DataCentre(paths)
+    if again:
+        stack.destroy(paths)
+        data_centre.reset()
+    else:
+        data_centre.up()
+    stack.up(paths)
+
+
+def report(facts: Facts, checks: list[Check], folder: Path) -> None:
+    """Files for scripts and people, and the same on the terminal."""
+    folder.mkdir(parents=True, exist_ok=True)
+    document = timeline.document(facts, checks)
+    (folder / "timeline.json").write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+    bars = timeline.stage_bars(facts)
+    times = timeline.step_times(facts)
+    first, last = min([-10.0, *times]), max([bar.end_seconds for bar in bars] + times)
+    uses = picture.gpu_use(times, gpus=GPUS, window_seconds=max(2.0, 4 * STEP_SECONDS), first=first, last=last)
+    title = f"{facts.record.spec.fault.code} on {facts.bad_node}, job {facts.struck.job_id}"
+    picture.draw(folder / "timeline.png", title=title, bars=bars, uses=uses, gpus=GPUS)
+    table = Table("from", "to", "track", "stage", title=title, title_justify="left")
+    for bar in bars:
+        table.add_row(f"{bar.start_seconds:.1f} s", f"{bar.end_seconds:.1f} s", bar.track, bar.stage)
+    out.print(table)
+    for message in facts.messages:
+        out.print(f"[bold]told[/bold] {message.received_at:%H:%M:%S} {message.body.get('title', '')}", highlight=False)
+        out.print(f"  {message.body.get('text', '')}", markup=False, highlight=False)
+    for check in checks:
+        out.print(f"{'[green]ok  [/green]' if check.passed else '[red]FAIL[/red]'} {check.name}: {check.detail}")
+    out.print(
+        f"load {facts.load_seconds:.1f} s; {folder / 'timeline.json'}, {folder / 'timeline.png'}", highlight=False
+    )
+
+
+def tell_once(paths: Paths, inbox: Inbox, bite: str, folder: Path) -> tuple[Facts, list[Check]]:
+    """One story, reported; leaves the bad host quarantined."""
+    inbox.messages.clear()
+    inbox.repeats = 0
+    facts = Story(paths, inbox, bite).tell()
+    checks = judge(facts)
+    report(facts, checks, folder)
+    return facts, checks
+
+
+def main(
+    runs: Annotated[int, typer.Option(min=1, help="how often, for a median and a worst")] = 1,
+    bite: Annotated[Literal["crash", "hang", "silent"], typer.Option(help="what the fault does to the rank")] = "crash",
+) -> None:
+    """A GPU dies; the training goes on."""
+    paths = paths_from_environment()
+    seconds: list[float] = []
+    failed: list[str] = []
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    try:
+        with receiver(MACHINE_IP if _bridge_is_there() else "0.0.0.0", RECEIVER_PORT, FOLDER / "told.jsonl") as inbox:
+            for run in range(runs):
+                stage(paths, again=run > 0)
+                folder = FOLDER if runs == 1 else FOLDER / f"run-{run + 1}"
+                facts, checks = tell_once(paths, inbox, bite, folder)
+                failed += [f"run {run + 1}: {check.name}: {check.detail}" for check in checks if not check.passed]
+                resumed = timeline.resumed_seconds(facts)
+                if resumed is not None:
+                    seconds.append(resumed - facts.load_seconds)
+    except KeyboardInterrupt:
+        note("stopping: everything is taken down; run it again to start anew")
+        DataCentre(paths).down()
+        raise typer.Exit(130) from None
+    except ERRORS as error:
+        sys.exit(f"error: {error}")
+    if seconds:
+        out.print(
+            f"injection to first new step, less load, {bite}: median {statistics.median(seconds):.1f} s, "
+            f"worst {max(seconds):.1f} s of {len(seconds)}",
+            highlight=False,
+        )
+    if failed:
+        sys.exit("\n".join(["the demo did not keep its promise:", *failed]))
+    out.print("The data centre still runs: `make lab-status`, `make lab-down`.", highlight=False)
+
+
+def _bridge_is_there() -> bool:
+    return Path("/sys/class/net/swbr0").exists()
+
+
+if __name__ == "__main__":
+    typer.run(main)

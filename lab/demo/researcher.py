@@ -1,0 +1,108 @@
+"""What a researcher does: ssh to the login node with the own key, copy the template, sbatch, look."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab.demo.facts import JobFacts
+from lab.machines.inventory import load_inventory
+from lab.paths import Paths
+from lab.stack import user_key
+from lab.toolchain.paths import REPOSITORY
+from training.resumable.progress import Step, parse_step
+
+LOGIN_PORT = 30022
+TIMEOUT_SECONDS = 60
+
+
+class ResearcherError(Exception):
+    """A command on the login node failed; the message names it and carries its last line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Researcher:
+    """One user of the platform."""
+
+    paths: Paths
+    name: str
+
+    def ssh(self, command: str, stdin: bytes | None = None, timeout_seconds: float = TIMEOUT_SECONDS) -> str:
+        """Run on the login node; ResearcherError when it fails."""
+        address = load_inventory(self.paths.state).system[0].ip
+        known_hosts = self.paths.state / "users" / self.name / "known_hosts"
+        arguments = ["ssh", "-i", str(user_key(self.paths, self.name)), "-p", str(LOGIN_PORT)]
+        for option in (
+            "BatchMode=yes",
+            "ConnectTimeout=5",
+            "StrictHostKeyChecking=accept-new",
+            f"UserKnownHostsFile={known_hosts}",
+            "LogLevel=ERROR",
+        ):
+            arguments += ["-o", option]
+        try:
+            done = subprocess.run(
+                [*arguments, f"{self.name}@{address}", command],
+                input=stdin,
+                stdin=None if stdin is not None else subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout_seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ResearcherError(
+                f"'{command[:60]}' as {self.name} gave no answer in {timeout_seconds:.0f} s"
+            ) from None
+        if done.returncode:
+            end = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise ResearcherError(f"'{command[:60]}' as {self.name} ended with {done.returncode}: {' '.join(end)}")
+        return done.stdout.decode("utf-8", "replace")
+
+    def copy_template(self, folder: str = "my-run") -> None:
+        """``cp -r training ~/my-run``, over the wire."""
+        archive = subprocess.run(
+            ["tar", "-C", str(REPOSITORY / "training"), "--exclude=__pycache__", "-czf", "-", "."],
+            capture_output=True,
+            check=True,
+        )
+        self.ssh(f"mkdir -p {folder} && tar -C {folder} -xzf -", stdin=archive.stdout)
+
+    def sbatch(self, arguments: str, folder: str = "my-run", environment: str = "") -> int:
+        """The job's number."""
+        answer = self.ssh(f"cd {folder} && {environment} sbatch --parsable {arguments}")
+        return int(answer.strip().splitlines()[-1].partition(";")[0])
+
+    def job(self, job_id: int) -> JobFacts:
+        """The job as Slurm's controller tells it now."""
+        text = self.ssh(f"TZ=UTC scontrol -o show job {job_id}")
+        fields = dict(re.findall(r"(\w+)=(\S*)", text))
+        attempts = int(fields.get("Restarts", "0")) + 1
+        state = fields.get("JobState", "UNKNOWN")
+        started = None if state == "PENDING" else _time(fields.get("StartTime", ""))
+        return JobFacts(job_id, attempts, started if attempts == 1 else None, started, state)
+
+    def home(self) -> Path:
+        """The home directory, seen from the file server's side."""
+        return self.paths.common / "home" / self.name
+
+    def steps(self, job_id: int) -> list[Step]:
+        """Every whole line of the job's step log, in order."""
+        log = self.home() / "runs" / str(job_id) / "steps.jsonl"
+        if not log.exists():
+            return []
+        return [step for line in log.read_text("utf-8").splitlines() if (step := parse_step(line)) is not None]
+
+    def log(self, job_id: int, folder: str = "my-run") -> str:
+        """What the job printed."""
+        path = self.home() / folder / f"train-{job_id}.log"
+        return path.read_text("utf-8", "replace") if path.exists() else ""
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return None

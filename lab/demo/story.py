@@ -1,0 +1,197 @@
+"""One run of the story, from a healthy platform to a healed one, and the facts it left behind."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from datetime import UTC, datetime
+
+from lab import stack
+from lab.cluster.bootstrap import kubectl
+from lab.demo.cluster import StoryError, await_, hosts, remediations, sparewheel
+from lab.demo.facts import Facts, JobFacts
+from lab.demo.receiver import Inbox
+from lab.demo.researcher import Researcher, ResearcherError
+from lab.paths import Paths
+from lab.toolchain.progress import note, step
+from sparewheel.api.remediation import Outcome, Remediation
+from training.resumable.progress import Step, parse_step
+
+STEPS = 240
+STEP_SECONDS = 0.25
+CHECKPOINT_EVERY = 50
+FAULT_AFTER_STEP = 60
+GPU = 3
+JOB = f"train.sbatch --steps {STEPS} --step-seconds {STEP_SECONDS} --checkpoint-every {CHECKPOINT_EVERY}"
+START_SECONDS, RESUME_SECONDS, HEAL_SECONDS = 120, 420, 600
+
+
+class Story:
+    """The cast: two researchers on one platform. ``bite``: what the fault does to the rank on the GPU."""
+
+    def __init__(self, paths: Paths, inbox: Inbox, bite: str = "crash") -> None:
+        self.paths = paths
+        self.inbox = inbox
+        self.bite = bite
+        self.alice = Researcher(paths, "alice")
+        self.bob = Researcher(paths, "bob")
+        self.quiet: dict[str, bool] = {}
+        self._login_error = ""
+
+    def tell(self) -> Facts:
+        """The whole run. StoryError when it does not go on; the checks judge the rest."""
+        self._look("before")
+        with step("alice and bob log in for the first time", 5):
+            self._log_in()
+        reference = self._reference()
+        struck = self.alice.sbatch(JOB, environment="RANKS_PER_NODE=1")
+        with step(f"job {struck} of alice: two nodes, 16 GPUs, up to step {FAULT_AFTER_STEP}", 45):
+            first = await_(
+                "the first step", lambda: self._step(struck, 1), seconds=START_SECONDS, seen=lambda: self._say(struck)
+            )
+            before = self.alice.job(struck)
+            rival = self.bob.sbatch(JOB, environment="RANKS_PER_NODE=1")
+            await_(f"step {FAULT_AFTER_STEP}", lambda: self._step(struck, FAULT_AFTER_STEP), seconds=START_SECONDS)
+        note(f"  job {rival} of bob, the same size, waits for the same nodes")
+        bad_node = self._node_of(struck)
+        known = {record.metadata.name for record in remediations(self.paths)}
+        injected_at = datetime.now(UTC)
+        note(f"  XID 79 on GPU {GPU} of {bad_node}: {sparewheel(self.paths, *self._injection(bad_node))}")
+        record = self._heal(struck, known)
+        self._look("after")
+        after, rival_after = self.alice.job(struck), self.bob.job(rival)
+        self._clear(struck, rival)
+        return Facts(
+            injected_at=injected_at,
+            record=record,
+            hosts=hosts(self.paths),
+            bad_node=bad_node,
+            struck=JobFacts(struck, after.attempts, before.first_start, after.last_start, after.state),
+            rival=rival_after,
+            steps=self.alice.steps(struck),
+            reference=reference.result(timeout=START_SECONDS),
+            first_step_of_attempt_0=datetime.fromisoformat(first.time),
+            checkpoint_every=CHECKPOINT_EVERY,
+            messages=list(self.inbox.messages),
+            repeats=self.inbox.repeats,
+            acted_by_hand=0,
+            quiet_checks=self.quiet,
+        )
+
+    def _injection(self, node: str) -> list[str]:
+        return ["inject", "xid79", "--node", node, "--gpu", str(GPU), "--bite", self.bite]
+
+    def _log_in(self) -> None:
+        for researcher in (self.alice, self.bob):
+            await_(
+                f"{researcher.name} can log in",
+                lambda who=researcher: self._copied(who),
+                seconds=START_SECONDS,
+                seen=lambda: self._login_error,
+            )
+
+    def _copied(self, researcher: Researcher) -> bool | None:
+        try:
+            researcher.copy_template()
+        except ResearcherError as error:
+            self._login_error = str(error)
+            return None
+        return True
+
+    def _reference(self) -> concurrent.futures.Future[dict[int, Step]]:
+        """The same training without interruption and without Slurm, on the login node, while the story goes on."""
+
+        def run() -> dict[int, Step]:
+            self.alice.ssh(
+                "cd my-run && rm -rf ~/reference && python3 launch.py --nproc-per-node 2 train.py "
+                f"--steps {STEPS} --checkpoint-every {CHECKPOINT_EVERY} --run-dir ~/reference >reference.log 2>&1",
+                timeout_seconds=RESUME_SECONDS,
+            )
+            lines = (self.alice.home() / "reference" / "steps.jsonl").read_text("utf-8").splitlines()
+            found = [parsed for line in lines if (parsed := parse_step(line)) is not None]
+            return {parsed.step: parsed for parsed in found}
+
+        future: concurrent.futures.Future[dict[int, Step]] = concurrent.futures.Future()
+
+        def work() -> None:
+            try:
+                future.set_result(run())
+            except Exception as error:  # noqa: BLE001 (handed to whoever asks for the result)
+                future.set_exception(error)
+
+        threading.Thread(target=work, daemon=True, name="reference-run").start()
+        return future
+
+    def _step(self, job: int, number: int, attempt: int = 0) -> Step | None:
+        return next((s for s in self.alice.steps(job) if s.step >= number and s.attempt >= attempt), None)
+
+    def _node_of(self, job: int) -> str:
+        """The second node of the job: the one without the batch script."""
+        text = self.alice.ssh(f"scontrol show hostnames $(squeue -h -j {job} -o %N)")
+        slurm_node = text.split()[-1]
+        return kubectl(
+            self.paths,
+            "-n",
+            "slurm",
+            "get",
+            "pods",
+            "-l",
+            f"nodeset.slinky.slurm.net/pod-hostname={slurm_node}",
+            "-o",
+            "jsonpath={.items[0].spec.nodeName}",
+        )
+
+    def _heal(self, struck: int, known: set[str]) -> Remediation:
+        with step("a fault; nobody acts", 60):
+            name = await_("the incident is recorded", lambda: self._new(known), seconds=60)
+        self._look("during")
+        with step("the job resumes from its checkpoint", 60):
+            await_(
+                "the first new step",
+                lambda: self._step(struck, 1, attempt=1),
+                seconds=RESUME_SECONDS,
+                seen=lambda: self._say(struck),
+            )
+        note(f"  {sparewheel(self.paths, 'why', str(struck))}")
+        with step("the node is replaced and the record closed", 90):
+            return await_(
+                "the incident is healed", lambda: self._closed(name, struck), seconds=HEAL_SECONDS, seen=self._waiting
+            )
+
+    def _new(self, known: set[str]) -> str | None:
+        return next((r.metadata.name for r in remediations(self.paths) if r.metadata.name not in known), None)
+
+    def _closed(self, name: str, job: int) -> Remediation | None:
+        record = next((r for r in remediations(self.paths) if r.metadata.name == name), None)
+        if record is None:
+            raise StoryError(f"the record {name} is gone")
+        followed = next((j for j in record.status.jobs if j.job_id == job), None)
+        told = all(delivery.delivered_at for delivery in record.status.outbox)
+        done = record.status.outcome is not Outcome.OPEN and told and followed is not None and followed.closed
+        return record if done else None
+
+    def _waiting(self) -> str:
+        return "; ".join(
+            f"{r.metadata.name} {r.status.stage} waits for {r.status.waiting_for!r}" for r in remediations(self.paths)
+        )
+
+    def _say(self, job: int) -> str:
+        try:
+            facts = self.alice.job(job)
+        except ResearcherError as error:
+            return str(error)
+        end = self.alice.log(job).strip().splitlines()[-1:]
+        return f"job {job} is {facts.state}, its log ends with {end}"
+
+    def _look(self, when: str) -> None:
+        for name, look in (("preview", stack.preview_no_changes), ("refresh", stack.refresh_no_changes)):
+            try:
+                look(self.paths)
+                self.quiet[f"{name} {when}"] = True
+            except stack.StackError as error:
+                note(f"  {name} {when}: {error}")
+                self.quiet[f"{name} {when}"] = False
+
+    def _clear(self, *jobs: int) -> None:
+        for researcher, job in zip((self.alice, self.bob), jobs, strict=True):
+            researcher.ssh(f"scancel {job}")
