@@ -93,13 +93,14 @@ class Login(pulumi.ComponentResource):
     def _address(self, config: LoginConfig, service: k8s.core.v1.Service) -> pulumi.Output[str]:
         given = config.service.address
         if config.service.type == "NodePort":
-            port = service.spec.apply(lambda spec: spec.ports[0].node_port or 0)
-            return pulumi.Output.concat(
-                "-p ", port.apply(lambda number: str(int(number))), " USER@", given or "ANY-HOST"
-            )
+            return pulumi.Output.concat("-p ", service.spec.apply(_node_port), " USER@", given or "ANY-HOST")
         if config.service.type == "ClusterIP":
             return pulumi.Output.concat("USER@", given or service.spec.apply(lambda spec: spec.cluster_ip or ""))
         return pulumi.Output.concat("USER@", given or service.status.apply(_ingress))
+
+
+def _node_port(spec: Any) -> str:
+    return str(int(spec.ports[0].node_port or 0))
 
 
 def _ingress(status: Any) -> str:

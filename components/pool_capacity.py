@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import pulumi
@@ -126,9 +126,13 @@ def _target(props: Props) -> Any:
     return driver.Target(str(props["kubeconfig"]), str(props["namespace"]), str(props["pool"]))
 
 
-def _say(props: Props) -> Any:
+def _say(props: Props) -> Callable[[str], None]:
     """Progress as the engine shows it: a plugin's output, one line at a time."""
-    return lambda text: print(f"pool {props['pool']}: {text}", flush=True)
+
+    def say(text: str) -> None:
+        print(f"pool {props['pool']}: {text}", flush=True)
+
+    return say
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:

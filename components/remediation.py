@@ -6,7 +6,6 @@ from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
-from sparewheel.api.admission import admission_manifests
 
 from components import settings
 from components.agents import Agents
@@ -14,6 +13,7 @@ from components.manifest import raw
 from components.names import CONTROLLER, off_gpu_nodes
 from components.rbac import controller_access
 from components.slinky import container
+from sparewheel.api.admission import admission_manifests
 from sparewheel.api.crd import crd_manifests
 from sparewheel.api.gpu_pool import SecretKeyRef
 from sparewheel.api.names import API_VERSION, NAMESPACE, POLICY_NAME

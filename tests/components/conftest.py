@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from google.protobuf import json_format
@@ -77,15 +77,15 @@ class Mocks(pulumi_mocks.Mocks):
     """What the engine and the providers would answer."""
 
     def new_resource(self, args: pulumi_mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        outputs = dict(args.inputs)
+        outputs: dict[str, Any] = dict(cast("dict[str, Any]", args.inputs))  # pyright: ignore[reportUnknownMemberType]
         if args.typ == "command:local:Command":
             outputs["stdout"] = "CANARY-kubeconfig"
         if args.typ.endswith("GeneratedSecret"):
             outputs["base64"] = "Q0FOQVJZ"
         return f"{args.name}-id", outputs
 
-    def call(self, args: pulumi_mocks.MockCallArgs) -> dict[Any, Any]:
-        return {}
+    def call(self, args: pulumi_mocks.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        return {}, None
 
 
 class Monitor(pulumi_mocks.MockMonitor):
@@ -96,7 +96,7 @@ class Monitor(pulumi_mocks.MockMonitor):
         self.seen: list[Registered] = []
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        response = super().RegisterResource(request)
+        response: Any = super().RegisterResource(request)  # pyright: ignore[reportUnknownMemberType]
         if request.type != "pulumi:pulumi:Stack":
             plain = json_format.MessageToDict(request.object)
             self.seen.append(
@@ -158,16 +158,18 @@ _SECRET_VALUE = "1b47061264138c4ac30d75fd1eb44270"
 
 def _is_secret(value: Any) -> bool:
     if isinstance(value, dict):
-        return value.get(_SECRET) == _SECRET_VALUE or any(_is_secret(item) for item in value.values())
-    return isinstance(value, list) and any(_is_secret(item) for item in value)
+        fields = cast("dict[str, Any]", value)
+        return fields.get(_SECRET) == _SECRET_VALUE or any(_is_secret(item) for item in fields.values())
+    return isinstance(value, list) and any(_is_secret(item) for item in cast("list[Any]", value))
 
 
 def _revealed(value: Any) -> Any:
     if isinstance(value, dict):
-        if value.get(_SECRET) == _SECRET_VALUE:
-            return _revealed(value["value"])
-        return {key: _revealed(item) for key, item in value.items()}
-    return [_revealed(item) for item in value] if isinstance(value, list) else value
+        fields = cast("dict[str, Any]", value)
+        if fields.get(_SECRET) == _SECRET_VALUE:
+            return _revealed(fields["value"])
+        return {key: _revealed(item) for key, item in fields.items()}
+    return [_revealed(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 Run = Callable[..., Stack]
@@ -187,8 +189,9 @@ def run_stack() -> Iterator[Run]:
         values = {f"sparewheel:{key}": json.dumps(value) for key, value in config.items()}
         values |= {f"sparewheel:{key}": value for key, value in secrets.items()}
         set_all_config(values, [f"sparewheel:{key}" for key in secrets])
-        SETTINGS.rpc_manager.clear()
-        SETTINGS.outputs.clear()
+        settings: Any = SETTINGS
+        settings.rpc_manager.clear()
+        settings.outputs.clear()
         loop.run_until_complete(run_pulumi_func(program))
         return Stack(monitor.seen)
 
