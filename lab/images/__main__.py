@@ -2,7 +2,7 @@
 
 (nothing)   ensure; costs nothing when they are there
 build       the same, inside the namespaces that ensure makes
-smoke       try the images' Slurm on this machine without Kubernetes
+smoke       try the images' Slurm on this machine without Kubernetes; with --keep it stays up until Ctrl-C
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 
 from lab.images.build import build_all
 from lab.images.ensure import ensure_images
+from lab.images.smoke.run import run_smoke, smoke_inside
 from lab.images.store import Store
 from lab.paths import paths_from_environment
 from lab.toolchain.errors import ToolchainError
@@ -29,6 +30,11 @@ def main(argv: list[str]) -> int:
             print(
                 f"images: {', '.join(path.name for path in sorted(store.archives.glob('*.tar')))} in {store.archives}"
             )
+        elif what == "smoke":
+            ensure_images(paths)
+            return run_smoke(keep="--keep" in argv)
+        elif what == "smoke-inside":
+            return smoke_inside(store, keep="--keep" in argv)
         else:
             print(__doc__, file=sys.stderr)
             return 2

@@ -52,12 +52,11 @@ SLURM = Layer(
     verify=(
         Verify(("slurmctld", "-V"), "26.05"),
         Verify(("slurmd", "-V"), "26.05"),
-        Verify(("slurmdbd", "-V"), "26.05"),
         Verify(("slurmrestd", "-d", "list"), "data_parser/v0.0.44"),
         Verify(("slurmrestd", "-d", "list"), "data_parser/v0.0.45"),
         Verify(("sh", "-c", "ls /usr/lib/*/slurm-wlm/job_submit_lua.so"), "job_submit_lua.so"),
         Verify(("sh", "-c", "ls /usr/lib/*/slurm-wlm/accounting_storage_mysql.so"), "accounting_storage_mysql.so"),
-        Verify(("which", "sbatch", "srun", "salloc", "scontrol", "sacct", "sackd", "sshd"), "sackd"),
+        Verify(("which", "sbatch", "srun", "salloc", "scontrol", "sacct", "sackd", "sshd", "slurmdbd"), "sackd"),
         Verify(("which", "mariadbd", "mariadb-install-db", "mariadb"), "mariadbd"),
         Verify(("grep", "mkhomedir", "/etc/pam.d/common-session"), "pam_mkhomedir.so"),
         Verify(("getent", "passwd", "slurm"), "slurm:x:401:401:"),
