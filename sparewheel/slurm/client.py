@@ -1,0 +1,205 @@
+"""The real Slurm client: slurmrestd over httpx.
+
+v0.0.44 (Slurm >= 25.11, what Slinky speaks) for all but requeue, which came with v0.0.45 (Slurm >= 26.05).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+import msgspec
+
+from sparewheel.slurm.port import (
+    Ping,
+    SlurmError,
+    SlurmJob,
+    SlurmNode,
+    SlurmNotFoundError,
+    SlurmUnavailableError,
+)
+from sparewheel.slurm.token import TokenSource
+from sparewheel.slurm.wire import DECODER, WRITE_DECODER, Answer, Problem, WriteAnswer
+
+API: Final = "/slurm/v0.0.44"
+REQUEUE_API: Final = "/slurm/v0.0.45"
+TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=5.0)
+
+INVALID_JOB_ID: Final = 2017
+INVALID_NODE_NAME: Final = 2018
+COMMUNICATION_ERRORS: Final = range(1000, 2000)
+"""slurm_errno.h: the message layer, authentication included. slurmctld was not asked, or its answer was not heard."""
+REFUSED_TOKEN: Final = (401, 511)
+
+
+class SlurmClient:
+    """Implements ``sparewheel.slurm.port.Slurm``."""
+
+    def __init__(
+        self,
+        url: str,
+        token: TokenSource,
+        *,
+        user: str = "slurm",
+        timeout: httpx.Timeout = TIMEOUT,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._token = token
+        self._user = user
+        self._http = httpx.AsyncClient(base_url=self._url, timeout=timeout, transport=transport, trust_env=False)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def ping(self) -> Ping:
+        return (await self._read(f"{API}/ping/", "ping")).ping()
+
+    async def node(self, name: str) -> SlurmNode:
+        what = f"node {name}"
+        try:
+            answer = await self._read(f"{API}/node/{name}", what)
+        except _NodeQueryFailedError:
+            # slurmrestd answers so for an unknown node, with no error number: only a whole list proves it unknown.
+            found = {node.name: node for node in await self.nodes()}.get(name)
+            if found is None:
+                raise SlurmNotFoundError(f"{what}: slurmctld does not list it") from None
+            return found
+        for record in answer.nodes:
+            if record.name == name:
+                return record.view()
+        raise SlurmError(f"{what}: slurmrestd answered about {[record.name for record in answer.nodes]}")
+
+    async def nodes(self) -> list[SlurmNode]:
+        return [record.view() for record in (await self._read(f"{API}/nodes/", "nodes")).nodes]
+
+    async def set_node_state(self, name: str, states: Sequence[str], reason: str) -> None:
+        await self._write("POST", f"{API}/node/{name}", f"node {name}", {"state": list(states), "reason": reason})
+
+    async def job(self, job_id: int) -> SlurmJob:
+        answer = await self._read(f"{API}/job/{job_id}", f"job {job_id}")
+        for record in answer.jobs:
+            if record.job_id == job_id:
+                return _job(record)
+        raise SlurmError(f"job {job_id}: slurmrestd answered about {[record.job_id for record in answer.jobs]}")
+
+    async def jobs(self) -> list[SlurmJob]:
+        return [_job(record) for record in (await self._read(f"{API}/jobs/", "jobs")).jobs]
+
+    async def requeue(self, job_id: int) -> None:
+        await self._write("GET", f"{REQUEUE_API}/job/{job_id}/requeue", f"requeue job {job_id}")
+
+    async def update_job(
+        self,
+        job_id: int,
+        *,
+        comment: str | None = None,
+        priority: int | None = None,
+        hold: bool | None = None,
+    ) -> None:
+        body: dict[str, Any] = {}
+        if comment is not None:
+            body["comment"] = comment
+        if priority is not None:
+            body["priority"] = {"set": True, "infinite": False, "number": priority}
+        if hold is not None:
+            body["hold"] = hold
+        if body:
+            await self._write("POST", f"{API}/job/{job_id}", f"update job {job_id}", body)
+
+    async def signal_job(self, job_id: int, signal: str) -> None:
+        await self._write("DELETE", f"{API}/job/{job_id}", f"signal job {job_id}", params={"signal": signal})
+
+    async def _read(self, path: str, what: str) -> Answer:
+        response = await self._send("GET", path, what)
+        try:
+            answer = DECODER.decode(response.content)
+        except msgspec.ValidationError as error:
+            raise SlurmError(f"{what}: slurmrestd's answer has another form than v0.0.44: {error}") from error
+        except msgspec.DecodeError as error:
+            raise _unreadable(what, response) from error
+        _raise_problems(what, response, answer.errors)
+        return answer
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        what: str,
+        body: dict[str, Any] | None = None,
+        params: dict[str, str] | None = None,
+    ) -> WriteAnswer:
+        response = await self._send(method, path, what, body, params)
+        try:
+            answer = WRITE_DECODER.decode(response.content)
+        except msgspec.DecodeError as error:
+            raise _unreadable(what, response) from error
+        _raise_problems(what, response, answer.errors)
+        if answer.warnings:  # a field that it does not know is left out with a warning: that is no success
+            raise SlurmError(f"{what}: done in part only: {'; '.join(map(str, answer.warnings))}")
+        return answer
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        what: str,
+        body: dict[str, Any] | None = None,
+        params: dict[str, str] | None = None,
+    ) -> httpx.Response:
+        for fresh in (False, True):
+            token = await self._token.token(fresh=fresh)
+            headers = {"X-SLURM-USER-NAME": self._user, "X-SLURM-USER-TOKEN": token}
+            try:
+                response = await self._http.request(method, path, json=body, params=params, headers=headers)
+            except httpx.HTTPError as error:
+                raise SlurmUnavailableError(
+                    f"{what}: {self._url} did not answer: {str(error) or type(error).__name__}"
+                ) from error
+            if response.status_code not in REFUSED_TOKEN:
+                return response
+        raise SlurmUnavailableError(f"{what}: slurmrestd refused the token; is it expired and no longer renewed?")
+
+
+class _NodeQueryFailedError(SlurmError):
+    """HTTP 200, error number 0, "Failure to query node"."""
+
+
+def _job(record: Any) -> SlurmJob:
+    try:
+        return record.view()
+    except ValueError as error:
+        raise SlurmError(f"job {record.job_id}: {error}") from error
+
+
+def _raise_problems(what: str, response: httpx.Response, errors: list[Problem]) -> None:
+    """HTTP 200 with errors is a failure; slurmctld out of reach is told apart from a refusal."""
+    status = response.status_code
+    text = f"{what}: {status} " + ("; ".join(map(str, errors)) or response.reason_phrase)
+    numbers = {problem.error_number for problem in errors}
+    if numbers & {INVALID_JOB_ID, INVALID_NODE_NAME}:
+        raise SlurmNotFoundError(text)
+    if status >= 500 or any(number in COMMUNICATION_ERRORS for number in numbers):
+        raise SlurmUnavailableError(text)
+    if errors and numbers == {0} and any("Failure to query node" in str(problem) for problem in errors):
+        raise _NodeQueryFailedError(text)
+    if errors or status >= 300:
+        raise SlurmError(text)
+
+
+def _unreadable(what: str, response: httpx.Response) -> SlurmError:
+    """An answer that isn't slurmrestd's: a 404 in plain text is an endpoint that this version doesn't have."""
+    text = f"{what}: {response.status_code} {response.text[:200].strip()}"
+    if response.status_code == 404:
+        return SlurmError(f"{text}; this slurmrestd lacks the endpoint, Slurm 26.05 or later has it")
+    return SlurmUnavailableError(text)
