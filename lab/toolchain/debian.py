@@ -17,14 +17,12 @@ PACKAGES = (
     "conntrack",  # kube-proxy drops stale flows with it
     "debootstrap",  # the images' root file systems, without Docker
     "iproute2",  # bridge, veth pairs, network namespaces
-    "kmod",  # modprobe for br_netfilter and overlay, where they are modules
+    "mount",  # what it says
     "nftables",  # kube-proxy's and the CNI plugins' rules
     "openssh-client",  # ssh to the login node and to hosts
     "openssh-server",  # the sshd of each host; the machine's own is left as it is
-    "procps",  # ps and sysctl
     "runc",  # built with seccomp, which a plain Go build has not
     "util-linux",  # nsenter, unshare, mount
-    "zstd",  # the layers of the images
 )
 SSHD_NOT_TO_BE_RUN = Path("/etc/ssh/sshd_not_to_be_run")
 EXPECTED_SECONDS = 60.0
