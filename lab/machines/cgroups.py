@@ -41,16 +41,21 @@ def make_host_groups(host: str) -> list[Path]:
     groups: list[Path] = []
     for root in hierarchy_roots():
         for folder in (root / SLICE, root / SLICE / host):
-            folder.mkdir(exist_ok=True)
-            for name in ("cpuset.cpus", "cpuset.mems"):
-                file = folder / name
-                if not is_v2() and file.exists() and not file.read_text().strip():
-                    file.write_text((folder.parent / name).read_text())
+            make_group(folder)
         if is_v2():
             _delegate(root)
             _delegate(root / SLICE)
         groups.append(root / SLICE / host)
     return groups
+
+
+def make_group(folder: Path) -> None:
+    """One group; on v1 a new cpuset takes no process until it has its parent's processors and memory."""
+    folder.mkdir(exist_ok=True)
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        file = folder / name
+        if not is_v2() and file.exists() and not file.read_text().strip():
+            file.write_text((folder.parent / name).read_text())
 
 
 def _delegate(folder: Path) -> None:

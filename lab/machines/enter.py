@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 
 from lab.cluster.programs import HOST_PROGRAMS
-from lab.machines.cgroups import is_v2, v1_hierarchies
+from lab.machines.cgroups import is_v2, make_group, v1_hierarchies
 from lab.machines.gpus import device_nodes
 from lab.machines.guest.files import (
     CNI_BIN,
@@ -22,6 +22,7 @@ from lab.machines.guest.files import (
     IMAGE_STORE,
     KUBERNETES_BIN,
     MACHINE_CODE,
+    POD_CGROUP,
     SEARCH_PATH,
     SUPERVISOR_RUN,
 )
@@ -176,7 +177,8 @@ def mount_kernel(root: Path) -> None:
     groups = root / "sys/fs/cgroup"
     if is_v2():
         sh("mount", "-t", "cgroup2", "cgroup2", str(groups))
-        (groups / "init.scope").mkdir()
+        for name in ("init.scope", POD_CGROUP):
+            (groups / name).mkdir()
         (groups / "init.scope/cgroup.procs").write_text("0")
         controllers = (groups / "cgroup.controllers").read_text().split()
         (groups / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in controllers))
@@ -187,6 +189,7 @@ def mount_kernel(root: Path) -> None:
         (groups / name).mkdir()
         option = "name=systemd" if name == "systemd" else name
         sh("mount", "-t", "cgroup", "-o", option, "cgroup", str(groups / name))
+        make_group(groups / name / POD_CGROUP)
     for option, target in ((o, n) for n in names if "," in n for o in n.split(",")):
         (groups / option).symlink_to(target)
 

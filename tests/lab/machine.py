@@ -46,4 +46,4 @@ class Machine:
 
     def is_device(self, path: str) -> bool:
         """Whether there is a character device."""
-        return bool(self._host.file(path).is_character_device)
+        return self.run(f"test -c {path}").exit_code == 0
