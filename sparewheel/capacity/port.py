@@ -12,6 +12,10 @@ class CapacityError(Exception):
     """A machine is not in the wanted state; the message names the machine, the cause and the next step."""
 
 
+class UnreachableError(CapacityError):
+    """The machine or its power switch did not answer. It may later; nothing is known about its state."""
+
+
 class Proof(StrEnum):
     """Answer of ``prove_off``."""
 
@@ -49,8 +53,38 @@ class JoinRequest:
     taints: Sequence[Taint] = ()
 
 
+class Check(StrEnum):
+    """Is a machine that joined fit to serve?"""
+
+    PASSED = "passed"
+    WAIT = "wait"
+    REFUSED = "refused"
+    """The machine is not fit: it is quarantined, and another is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    check: Check
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BadNode:
+    """The incarnation of the node that is taken out."""
+
+    node: str
+    uid: str
+    boot_id: str
+    reason: str
+
+
 class CapacityProvider(Protocol):
     """Every method is idempotent, bounded by the backend's own deadline, and raises CapacityError."""
+
+    @property
+    def keeps_node(self) -> bool:
+        """True: the machine stays in the cluster when it leaves the pool, so its Node object is never deleted."""
+        ...
 
     async def list_hosts(self) -> list[Inventory]:
         """All machines of the pool, whatever their state."""

@@ -1,0 +1,195 @@
+"""Backend ``machines``: an inventory reached by SSH, with a power switch reached by SSH. What bare metal uses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import asyncssh
+
+from sparewheel.api.gpu_pool import Machine, MachinesBackend, SshEndpoint
+from sparewheel.capacity.port import (
+    CapacityError,
+    Inventory,
+    JoinRequest,
+    Proof,
+    UnreachableError,
+)
+
+log = logging.getLogger("sparewheel.capacity")
+CONNECT_SECONDS: Final = 10.0
+
+
+class CommandFailedError(CapacityError):
+    """The machine was reached and its command ended non-zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachinesProvider:
+    """``host_key`` and ``power_key`` are private keys as text (OpenSSH or PEM)."""
+
+    backend: MachinesBackend
+    host_key: str
+    power_key: str = ""
+
+    @property
+    def keeps_node(self) -> bool:
+        return False
+
+    async def list_hosts(self) -> list[Inventory]:
+        return [
+            Inventory(machine.name, f"machines://{machine.name}", machine.instance_type, machine.fabric_block)
+            for machine in self.backend.machines
+        ]
+
+    async def power_on(self, host: str) -> None:
+        self._machine(host)
+        if self.backend.power is not None:
+            await self._switch(host, self.backend.power.on_command)
+
+    async def join(self, request: JoinRequest) -> None:
+        labels = " ".join(f"--label {shlex.quote(f'{key}={value}')}" for key, value in sorted(request.labels.items()))
+        taints = " ".join(
+            f"--taint {shlex.quote(f'{taint.key}={taint.value}:{taint.effect}')}" for taint in request.taints
+        )
+        filled = {"node": shlex.quote(request.node_name), "labels": labels, "taints": taints}
+        await self._on_machine(request.host, self.backend.join_command, filled)
+
+    async def prove_off(self, host: str, *, power_off: bool) -> Proof:
+        self._machine(host)
+        power = self.backend.power
+        if power is None:
+            return Proof.UNKNOWN
+        try:
+            if power_off:
+                await self._switch(host, power.off_command)
+            answer = await self._switch(host, power.status_command)
+        except CapacityError as error:
+            log.warning("power of %s is not known: %s", host, error)
+            return Proof.UNKNOWN
+        return {"off": Proof.OFF, "on": Proof.ON}.get(answer.strip().lower(), Proof.UNKNOWN)
+
+    async def reboot(self, host: str) -> None:
+        self._machine(host)
+        power = self.backend.power
+        if power is None:
+            raise CapacityError(f"machine {host} can't be rebooted: its pool has no power switch; add backend.power")
+        await self._switch(host, power.off_command)
+        await self._switch(host, power.on_command)
+
+    async def leave(self, host: str) -> None:
+        await self._on_machine(host, self.backend.leave_command, {})
+
+    async def quarantine(self, host: str, reason: str) -> None:
+        """A machine that left is out of reach of work already; it stays powered so that it can be looked at."""
+        self._machine(host)
+        log.info("machine %s is quarantined: %s", host, reason)
+
+    async def release(self, host: str) -> None:
+        await self.leave(host)
+
+    def _machine(self, host: str) -> Machine:
+        for machine in self.backend.machines:
+            if machine.name == host:
+                return machine
+        raise CapacityError(f"machine {host} is not in the pool's inventory; add it to backend.machines")
+
+    async def _on_machine(self, host: str, command: str, filled: Mapping[str, str]) -> str:
+        machine = self._machine(host)
+        text = _fill(command, {**filled, "host": shlex.quote(host)})
+        return await self._run(f"machine {host}", machine.ssh, self.host_key, text)
+
+    async def _switch(self, host: str, command: str) -> str:
+        power = self.backend.power
+        if power is None:
+            raise CapacityError(f"machine {host}: its pool has no power switch; add backend.power")
+        text = _fill(command, {"host": shlex.quote(host)})
+        return await self._run(f"power switch for machine {host}", power.ssh, self.power_key, text)
+
+    async def _run(self, who: str, endpoint: SshEndpoint, key: str, command: str) -> str:
+        """Standard output of the command. Everything that can go wrong is told apart and names the machine."""
+        place = f"{who} ({endpoint.user}@{endpoint.address}:{endpoint.port})"
+        try:
+            async with asyncio.timeout(self.backend.timeout_seconds):
+                result = await _result(await _connect(place, endpoint, key), command)
+        except TimeoutError as error:
+            raise UnreachableError(
+                f"{place} did not finish {command!r} within {self.backend.timeout_seconds:g} s; look at the machine"
+            ) from error
+        except (asyncssh.Error, OSError) as error:
+            raise UnreachableError(f"{place}: connection lost during {command!r}: {_cause(error)}") from error
+        if result.exit_status != 0:
+            lines = [line for line in _text(result.stderr).splitlines() if line.strip()]
+            last = lines[-1].strip() if lines else "nothing on standard error"
+            ended = f"exit status {result.exit_status}" if result.exit_status is not None else "a signal"
+            raise CommandFailedError(f"{place}: {command!r} failed with {ended}: {last}")
+        return _text(result.stdout)
+
+
+async def _result(connection: asyncssh.SSHClientConnection, command: str) -> asyncssh.SSHCompletedProcess:
+    try:
+        return await connection.run(command, check=False)
+    finally:
+        connection.abort()
+
+
+async def _connect(place: str, endpoint: SshEndpoint, key: str) -> asyncssh.SSHClientConnection:
+    try:
+        known = asyncssh.import_public_key(endpoint.host_key)
+    except asyncssh.KeyImportError as error:
+        raise CapacityError(f"{place}: hostKey is no OpenSSH public key: {error}; take it from the machine") from error
+    try:
+        private = asyncssh.import_private_key(key)
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        raise CapacityError(f"{place}: the private key can't be used: {error}; check the Secret in keyRef") from error
+    try:
+        return await asyncssh.connect(
+            endpoint.address,
+            endpoint.port,
+            username=endpoint.user,
+            client_keys=[private],
+            known_hosts=([known], [], []),
+            server_host_key_algs=[known.get_algorithm()] if known.get_algorithm() != "ssh-rsa" else (),
+            config=None,
+            agent_path=None,
+            preferred_auth="publickey",
+            connect_timeout=CONNECT_SECONDS,
+            login_timeout=CONNECT_SECONDS,
+            keepalive_interval=5,
+            keepalive_count_max=3,
+        )
+    except asyncssh.HostKeyNotVerifiable as error:
+        raise CapacityError(
+            f"{place} shows another host key than the one listed; if the machine was set up anew, list its new key"
+        ) from error
+    except asyncssh.PermissionDenied as error:
+        raise CapacityError(f"{place} refuses the key; put its public half into authorized_keys there") from error
+    except asyncssh.KeyExchangeFailed as error:
+        raise CapacityError(
+            f"{place} has no host key of the listed kind; list the key that it has ({error.reason})"
+        ) from error
+    except (TimeoutError, asyncssh.Error, OSError) as error:
+        raise UnreachableError(f"{place} can't be reached: {_cause(error)}; is it on?") from error
+
+
+def _fill(command: str, values: Mapping[str, str]) -> str:
+    """Put values for ``{name}`` into a command; other braces stay as they are, they are the shell's."""
+    for name, value in values.items():
+        command = command.replace(f"{{{name}}}", value)
+    return command.strip()
+
+
+def _text(value: bytes | str | None) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, asyncssh.Error):
+        return error.reason or type(error).__name__
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CONNECT_SECONDS:g} s"
+    return str(error) or type(error).__name__

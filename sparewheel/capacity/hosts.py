@@ -1,0 +1,160 @@
+"""GpuHost objects: made from the inventory, changed by compare-and-swap alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sparewheel.api.base import ObjectMeta
+from sparewheel.api.gpu_host import GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.names import (
+    API_VERSION,
+    GROUP,
+    LABEL_HOST,
+    LABEL_POOL,
+    LABEL_ROLE,
+    ROLE_ACTIVE,
+    ROLE_QUARANTINED,
+    TAINT_JOINING,
+)
+from sparewheel.capacity.nodes import boot_id_of, has_taint, labels_of
+from sparewheel.capacity.port import CapacityError, Inventory
+from sparewheel.clock import Clock
+from sparewheel.kube.port import GPU_HOST, ConflictError, Json, Kube
+
+ANNOTATION_REPLACE_DONE: Final = f"{GROUP}/replace-done"
+"""On a GpuHost: it was replaced because the pool's ``replace`` list names it; gone once the list no longer does."""
+ATTEMPTS: Final = 6
+
+Change = Callable[[GpuHostStatus], None]
+
+
+async def read_host(kube: Kube, namespace: str, name: str) -> GpuHost:
+    """Read afresh, never from a cache."""
+    return GpuHost.from_wire(await kube.get(GPU_HOST, name, namespace))
+
+
+async def hosts_of(kube: Kube, namespace: str, pool: str) -> list[GpuHost]:
+    """The pool's hosts by name. Several pools may share the namespace."""
+    listing = await kube.list(GPU_HOST, namespace)
+    found = [host for host in map(GpuHost.from_wire, listing.items) if host.spec.pool == pool]
+    return sorted(found, key=lambda host: host.metadata.name)
+
+
+async def swap_status(kube: Kube, host: GpuHost, change: Change) -> GpuHost:
+    """Write ``host`` as changed by ``change``; ConflictError when somebody wrote since ``host`` was read."""
+    status = host.status.model_copy(deep=True)
+    change(status)
+    if status == host.status:
+        return host
+    body = host.model_copy(update={"status": status}).to_wire()
+    return GpuHost.from_wire(await kube.replace(GPU_HOST, body, host.metadata.namespace, "status"))
+
+
+async def update_status(kube: Kube, namespace: str, name: str, decide: Callable[[GpuHost], Change | None]) -> GpuHost:
+    """Read, let ``decide`` look (None: nothing to do; it may raise), swap; again on a conflict."""
+    for attempt in range(ATTEMPTS):
+        host = await read_host(kube, namespace, name)
+        change = decide(host)
+        if change is None:
+            return host
+        try:
+            return await swap_status(kube, host, change)
+        except ConflictError:
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def entering(phase: HostPhase, clock: Clock, reason: str = "") -> Change:
+    """A change into a phase; the time of entering is kept when the host is in it already."""
+    now = clock.now()
+
+    def change(status: GpuHostStatus) -> None:
+        if status.phase is not phase or status.since is None:
+            status.since = now
+        status.phase, status.reason = phase, reason
+
+    return change
+
+
+async def sync_hosts(
+    kube: Kube,
+    pool: GpuPool,
+    inventory: list[Inventory],
+    nodes: Mapping[str, Json],
+    clock: Clock,
+    before_write: Callable[[], None],
+) -> list[GpuHost]:
+    """Make the GpuHosts that the inventory lists and that are missing; keep their facts fresh. Returns all."""
+    namespace = pool.metadata.namespace or ""
+    listing = await kube.list(GPU_HOST, namespace)
+    present = {host.metadata.name: host for host in map(GpuHost.from_wire, listing.items)}
+    for machine in inventory:
+        host = present.get(machine.host)
+        if host is not None and host.spec.pool != pool.metadata.name:
+            raise CapacityError(
+                f"machine {machine.host} of pool {pool.metadata.name} belongs to pool {host.spec.pool} already; "
+                "list it in one pool only"
+            )
+        if host is None:
+            before_write()
+            present[machine.host] = await _make(kube, pool, machine, nodes.get(machine.host), clock)
+        elif _facts(host.spec) != (machine.provider_id, machine.instance_type, machine.fabric_block):
+            before_write()
+            patch: Json = {"spec": _spec(pool, machine).model_dump(mode="json", by_alias=True)}
+            present[machine.host] = GpuHost.from_wire(await kube.merge_patch(GPU_HOST, machine.host, patch, namespace))
+    mine = [host for host in present.values() if host.spec.pool == pool.metadata.name]
+    return sorted(mine, key=lambda host: host.metadata.name)
+
+
+def _facts(spec: GpuHostSpec) -> tuple[str, str, str]:
+    return spec.provider_id, spec.instance_type, spec.fabric_block
+
+
+def _spec(pool: GpuPool, machine: Inventory) -> GpuHostSpec:
+    return GpuHostSpec(
+        pool=pool.metadata.name,
+        host=machine.host,
+        provider_id=machine.provider_id,
+        instance_type=machine.instance_type,
+        fabric_block=machine.fabric_block,
+    )
+
+
+async def _make(kube: Kube, pool: GpuPool, machine: Inventory, node: Json | None, clock: Clock) -> GpuHost:
+    """A new GpuHost. A Node that serves the pool already is taken over as it is: its jobs know nothing of our records."""
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": GpuPool.KIND,
+        "name": pool.metadata.name,
+        "uid": pool.metadata.uid,
+    }
+    metadata = ObjectMeta.model_validate(
+        {"name": machine.host, "labels": {LABEL_POOL: pool.metadata.name}, "ownerReferences": [owner]}
+    )
+    wanted = GpuHost(metadata=metadata, spec=_spec(pool, machine))
+    body = wanted.to_wire()
+    del body["status"]
+    try:
+        host = GpuHost.from_wire(await kube.create(GPU_HOST, body, pool.metadata.namespace))
+    except ConflictError:  # made by an earlier run whose answer was lost
+        host = await read_host(kube, pool.metadata.namespace or "", machine.host)
+    return await swap_status(kube, host, _first_status(pool, machine.host, node, clock))
+
+
+def _first_status(pool: GpuPool, name: str, node: Json | None, clock: Clock) -> Change:
+    labels = labels_of(node) if node is not None else {}
+    ours = labels.get(LABEL_POOL) == pool.metadata.name and labels.get(LABEL_HOST) == name
+
+    def change(status: GpuHostStatus) -> None:
+        status.since = status.since or clock.now()
+        if node is None or not ours or status.node_name is not None:
+            return
+        if labels.get(LABEL_ROLE) == ROLE_ACTIVE and not has_taint(node, TAINT_JOINING):
+            status.phase, status.node_name, status.boot_id = HostPhase.ACTIVE, name, boot_id_of(node) or None
+        elif labels.get(LABEL_ROLE) == ROLE_QUARANTINED:
+            status.phase, status.node_name, status.refused_boot_id = HostPhase.QUARANTINED, name, boot_id_of(node)
+
+    return change

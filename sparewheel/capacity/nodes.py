@@ -1,0 +1,124 @@
+"""Reading and changing Node objects: labels, taints, cordon. Lists are replaced whole, so every write is guarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from sparewheel.api.names import SLINKY_NODE_CORDON_REASON, SLURM_REASON_PREFIX
+from sparewheel.capacity.port import Taint
+from sparewheel.kube.port import NODE, ConflictError, Json, Kube, NotFoundError
+
+ATTEMPTS: Final = 6
+POOL_CORDON: Final = f"{SLURM_REASON_PREFIX} leaves the pool"
+"""Cordon reason when capacity, not an incident, takes a node out. Slinky shows it as Slurm's drain reason."""
+
+
+async def find_node(kube: Kube, name: str) -> Json | None:
+    """The Node, or None when the API server answered that there is none."""
+    try:
+        return await kube.get(NODE, name)
+    except NotFoundError:
+        return None
+
+
+async def edit_node(kube: Kube, name: str, change: Callable[[Json], Json | None]) -> Json:
+    """Read, let ``change`` make a merge patch from what is there (None: nothing to do), write; again on a conflict."""
+    for attempt in range(ATTEMPTS):
+        node = await kube.get(NODE, name)
+        patch = change(node)
+        if not patch:
+            return node
+        metadata = {**patch.get("metadata", {})}
+        metadata["resourceVersion"] = node["metadata"]["resourceVersion"]
+        metadata["uid"] = node["metadata"]["uid"]
+        try:
+            return await kube.merge_patch(NODE, name, {**patch, "metadata": metadata})
+        except ConflictError:
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+async def delete_node(kube: Kube, name: str) -> None:
+    """Delete the Node object as it is now, by uid: a machine that registers meanwhile is another object."""
+    node = await find_node(kube, name)
+    if node is None:
+        return
+    try:
+        await kube.delete(NODE, name, uid=node["metadata"]["uid"])
+    except (NotFoundError, ConflictError):
+        return
+
+
+def labels_of(node: Json) -> dict[str, str]:
+    return cast("dict[str, str]", node["metadata"].get("labels") or {})
+
+
+def annotations_of(node: Json) -> dict[str, str]:
+    return cast("dict[str, str]", node["metadata"].get("annotations") or {})
+
+
+def taints_of(node: Json) -> list[dict[str, str]]:
+    return cast("list[dict[str, str]]", node.get("spec", {}).get("taints") or [])
+
+
+def has_taint(node: Json, key: str) -> bool:
+    return any(taint["key"] == key for taint in taints_of(node))
+
+
+def is_ready(node: Json) -> bool:
+    conditions = cast("list[dict[str, Any]]", node.get("status", {}).get("conditions") or [])
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
+def boot_id_of(node: Json) -> str:
+    return str(node.get("status", {}).get("nodeInfo", {}).get("bootID") or "")
+
+
+def allocatable_of(node: Json, resource: str) -> int:
+    return int(node.get("status", {}).get("allocatable", {}).get(resource) or 0)
+
+
+def placing(
+    labels: Mapping[str, str | None], add: Iterable[Taint] = (), remove: Sequence[str] = ()
+) -> Callable[[Json], Json | None]:
+    """A change for ``edit_node``: set labels (None removes one), add taints, remove taints by key."""
+
+    def change(node: Json) -> Json | None:
+        present = labels_of(node)
+        patch: Json = {}
+        differing = {key: value for key, value in labels.items() if present.get(key) != value}
+        if differing:
+            patch["metadata"] = {"labels": differing}
+        before = taints_of(node)
+        kept = [taint for taint in before if taint["key"] not in remove]
+        for taint in add:
+            if not any(item["key"] == taint.key and item["effect"] == taint.effect for item in kept):
+                value = {"value": taint.value} if taint.value else {}
+                kept.append({"key": taint.key, "effect": taint.effect, **value})
+        if kept != before:
+            patch["spec"] = {"taints": kept or None}
+        return patch or None
+
+    return change
+
+
+def cordoning(node: Json) -> Json | None:
+    """Cordon for leaving the pool. Somebody else's cordon keeps its reason."""
+    if node.get("spec", {}).get("unschedulable"):
+        return None
+    return {
+        "metadata": {"annotations": {SLINKY_NODE_CORDON_REASON: POOL_CORDON}},
+        "spec": {"unschedulable": True},
+    }
+
+
+def uncordoning(node: Json) -> Json | None:
+    """Take back our own cordon, and only that."""
+    if annotations_of(node).get(SLINKY_NODE_CORDON_REASON) != POOL_CORDON:
+        return None
+    return {
+        "metadata": {"annotations": {SLINKY_NODE_CORDON_REASON: None}},
+        "spec": {"unschedulable": None},
+    }

@@ -1,0 +1,46 @@
+"""From a pool's spec to the backend that it names, with the keys that the backend needs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+
+from sparewheel.api.gpu_pool import GpuPool, MachinesBackend, SecretKeyRef
+from sparewheel.capacity.backends.warm import WarmProvider
+from sparewheel.capacity.port import CapacityError, CapacityProvider
+from sparewheel.kube.port import SECRET, Kube, NotFoundError
+
+ProviderOf = Callable[[GpuPool], Awaitable[CapacityProvider]]
+
+
+async def provider_for(kube: Kube, pool: GpuPool) -> CapacityProvider:
+    """The pool's backend. Raises CapacityError for a missing key, KubeError when it can't be read."""
+    backend = pool.spec.backend
+    if isinstance(backend, MachinesBackend):
+        from sparewheel.capacity.backends.machines import MachinesProvider
+
+        namespace = pool.metadata.namespace or ""
+        power = await _secret(kube, namespace, backend.power.key_ref) if backend.power is not None else ""
+        return MachinesProvider(backend, await _secret(kube, namespace, backend.key_ref), power)
+    return WarmProvider(kube, backend.node_selector)
+
+
+def providers(kube: Kube) -> ProviderOf:
+    """``provider_for`` on one cluster."""
+
+    async def provider_of(pool: GpuPool) -> CapacityProvider:
+        return await provider_for(kube, pool)
+
+    return provider_of
+
+
+async def _secret(kube: Kube, namespace: str, ref: SecretKeyRef) -> str:
+    place = f"Secret {namespace}/{ref.name}, key {ref.key}"
+    try:
+        secret = await kube.get(SECRET, ref.name, namespace)
+        return base64.b64decode(secret["data"][ref.key], validate=True).decode()
+    except NotFoundError as error:
+        raise CapacityError(f"{place} is missing; it holds the SSH key for the pool's machines") from error
+    except (KeyError, TypeError, binascii.Error, UnicodeDecodeError) as error:
+        raise CapacityError(f"{place} is missing or no text; it holds the SSH key for the pool's machines") from error
