@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.training_nodes import Node, nodes, torch_root, until
+from tests.lab.training_nodes import Node, nodes, torch_layers, until
 from training.resumable.progress import Step, read_steps
 
 STEPS = 60
@@ -69,23 +69,23 @@ class Job:
 
 
 @pytest.fixture(scope="module")
-def root() -> Path:
-    found = torch_root()
+def layers() -> Sequence[Path]:
+    found = torch_layers()
     if found is None:
-        pytest.skip("no root file system with python3-torch in the cache: build the images first")
+        pytest.skip("the workers' image isn't built: `make setup` does it")
     return found
 
 
 @pytest.fixture
-def job(root: Path, tmp_path: Path) -> Iterator[Job]:
-    with nodes(root, tmp_path, 3) as made:
+def job(layers: Sequence[Path], tmp_path: Path) -> Iterator[Job]:
+    with nodes(layers, tmp_path, 3) as made:
         yield Job(made)
 
 
 @pytest.fixture(scope="module")
-def unbroken(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Step]:
+def unbroken(layers: Sequence[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[int, Step]:
     """The steps of a run that nothing happened to."""
-    with nodes(root, tmp_path_factory.mktemp("unbroken"), 2) as made:
+    with nodes(layers, tmp_path_factory.mktemp("unbroken"), 2) as made:
         job = Job(made)
         job.start(made, FAST)
         assert job.ended() == [0, 0], job.log()

@@ -1,4 +1,4 @@
-"""Two nodes for a training job, without Slurm: network namespaces with names of their own, PyTorch from the built root.
+"""Nodes for a training job, without Slurm: network namespaces with names of their own, PyTorch from the built image.
 
 What Slurm would do (environment of a task, SIGTERM to all, SIGKILL after the grace) is done by the test.
 """
@@ -11,24 +11,24 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
+
+from lab.images.catalogue import SLURM, TORCH, TORCH_COMPAT
+from lab.images.store import Store
+from lab.paths import paths_from_environment
 
 TRAINING = Path(__file__).resolve().parents[2] / "training"
 INSIDE = "/mnt"
 """Where the test's folder is in the root: the template, and the storage that the nodes share."""
-
-LIBUV = MappingProxyType({"USE_LIBUV": "0"})
-"""Debian's PyTorch is built without libuv."""
 
 ENTER = """
 set -e
 hostname "$NODE_NAME"
 mount --make-rprivate /
 mkdir -p "$OWN/upper" "$OWN/work" "$OWN/root"
-mount -t overlay overlay -o "lowerdir=$ROOT,upperdir=$OWN/upper,workdir=$OWN/work" "$OWN/root"
+mount -t overlay overlay -o "lowerdir=$LAYERS,upperdir=$OWN/upper,workdir=$OWN/work" "$OWN/root"
 for part in proc dev; do mount --rbind "/$part" "$OWN/root/$part"; done
 mount --bind "$SHARED" "$OWN/root/mnt"
 cp "$SHARED/hosts" "$OWN/root/etc/hosts"
@@ -36,11 +36,11 @@ exec chroot "$OWN/root" /bin/sh -c 'cd /mnt/training && exec "$@"' sh "$@"
 """
 
 
-def torch_root() -> Path | None:
-    """The newest root file system in the cache that has PyTorch; None if there is none."""
-    cache = Path(os.environ.get("SPAREWHEEL_CACHE") or Path.home() / ".cache" / "sparewheel")
-    found = sorted((cache / "rootfs").glob("*/usr/lib/python3/dist-packages/torch/__init__.py"))
-    return max(found, key=lambda path: path.stat().st_mtime).parents[5] if found else None
+def torch_layers() -> Sequence[Path] | None:
+    """What the workers' image is made of, uppermost first; None where it isn't built."""
+    store = Store.of(paths_from_environment())
+    layers = (TORCH_COMPAT, TORCH, SLURM)
+    return [store.tree(layer) for layer in layers] if all(store.diff_id(layer) for layer in layers) else None
 
 
 def until(condition: Callable[[], object], seconds: float, what: str) -> None:
@@ -58,10 +58,9 @@ class Node:
     name: str
     address: str
     namespace: str
-    root: Path
+    layers: Sequence[Path]
     shared: Path
     own: Path
-    environ: Mapping[str, str]
     process: subprocess.Popen[str] | None = field(default=None)
 
     def start(
@@ -71,7 +70,7 @@ class Node:
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "HOME": f"{INSIDE}/home",
             "NODE_NAME": self.name,
-            "ROOT": str(self.root),
+            "LAYERS": ":".join(map(str, self.layers)),
             "OWN": str(self.own),
             "SHARED": str(self.shared),
             "SLURM_JOB_ID": "7",
@@ -79,7 +78,6 @@ class Node:
             "SLURM_STEP_NODELIST": ",".join(names),
             "SLURM_NODEID": str(names.index(self.name)),
             "OMP_NUM_THREADS": "1",
-            **self.environ,
         }
         command = ["python3", "launch.py", "--nproc-per-node", str(ranks), *launch, "train.py", *arguments]
         with self.log(attempt).open("w") as log:
@@ -158,18 +156,17 @@ def _session(leader: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def nodes(root: Path, folder: Path, count: int, environ: Mapping[str, str] = LIBUV) -> Iterator[list[Node]]:
+def nodes(layers: Sequence[Path], folder: Path, count: int) -> Iterator[list[Node]]:
     """`count` nodes on one bridge in a namespace of its own; nothing of it is left afterwards.
 
-    `folder`/shared is what they share. `environ`: more variables for each task, such as a root may need.
+    `folder`/shared is what they share.
     """
     shared = folder / "shared"
     shutil.copytree(TRAINING, shared / "training", ignore=shutil.ignore_patterns("__pycache__"))
     (shared / "home").mkdir()
     tag = f"swt{os.getpid()}"
     made = [
-        Node(f"node-{n}", f"10.79.0.{n + 1}", f"{tag}n{n}", root, shared, folder / f"node-{n}", environ)
-        for n in range(count)
+        Node(f"node-{n}", f"10.79.0.{n + 1}", f"{tag}n{n}", layers, shared, folder / f"node-{n}") for n in range(count)
     ]
     lines = ["127.0.0.1 localhost", *(f"{node.address} {node.name}" for node in made)]
     (shared / "hosts").write_text("\n".join(lines) + "\n")

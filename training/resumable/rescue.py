@@ -43,6 +43,7 @@ def save_together(
 
     `give_up_at`: reading of `clock` at which the grace is over. Raises as `Checkpoints` does.
     """
+    store.fence.check()
     if rank in store.missing(snapshot.step, world_size):
         store.write_shard(snapshot, rank, world_size)
     watch = _Watch(clock, lambda: [store.signs_of_writing(snapshot.step, tag) for tag in store.tags(snapshot.step)])
@@ -63,6 +64,7 @@ def save_alone(store: Checkpoints, snapshot: Snapshot, rank: int, give_up_at: fl
 
     True when it is there. Raises as `Checkpoints` does.
     """
+    store.fence.check()
     clock.wait(min(rank, 8) * POLL_SECONDS)  # lower ranks first
     host = socket.gethostname()
     watches: dict[str, _Watch] = {}
