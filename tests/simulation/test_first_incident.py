@@ -8,7 +8,7 @@ import pytest
 
 from sparewheel.api.remediation import NodeStage, Outcome
 from sparewheel.remediation.decide.record import ended
-from tests.support.world import World, until
+from tests.support.world import World, reported_attempt, until
 
 
 @pytest.mark.looptime
@@ -17,7 +17,7 @@ async def test_a_gpu_dies_and_the_training_goes_on() -> None:
     physics = asyncio.create_task(world.run())
     controller = asyncio.create_task(world.controller().run())
     job = world.submit()
-    await until(lambda: job.state == "RUNNING" and job.step_reported)
+    await until(lambda: reported_attempt(job) == 0)
     await asyncio.sleep(5)
     world.break_gpu("gpu-1")
     await until(lambda: bool(world.records()) and world.record().status.outcome is Outcome.HEALED)

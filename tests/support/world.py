@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sparewheel.api.base import ObjectMeta, format_time
@@ -33,14 +34,15 @@ from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import GPU_POOL, LEASE, NODE, NODE_HEALTH, POD, REMEDIATION, REMEDIATION_POLICY, Json
 from sparewheel.notify.port import Event, NotifyError
 from sparewheel.remediation.controller.loop import Controller
+from sparewheel.slurm.memory import MemoryJob, MemorySlurm
 from tests.support.clocks import LoopClock
 from tests.support.fake_replacer import FakeHost, FakeReplacer, put_node
-from tests.support.fake_slurm import FakeJob, FakeSlurm
 
 POOL = "gpu"
 SLURM_NAMESPACE = "slurm"
 HEARTBEAT_SECONDS = 2.0
 REGISTER_SECONDS = 1.0
+STEP_AFTER_START_SECONDS = 1.5
 
 
 @dataclass
@@ -70,7 +72,7 @@ class World:
     grace_seconds: int = 20
     clock: Clock = field(default_factory=LoopClock)
     kube: MemoryKube = field(init=False)
-    slurm: FakeSlurm = field(init=False)
+    slurm: MemorySlurm = field(init=False)
     capacity: FakeReplacer = field(init=False)
     receiver: Receiver = field(default_factory=Receiver)
     faults: dict[str, list[Fault]] = field(default_factory=dict[str, list[Fault]])
@@ -84,7 +86,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.kube = MemoryKube(clock=self.clock)
-        self.slurm = FakeSlurm(self.clock)
+        self.slurm = MemorySlurm(self.clock)
         self.capacity = FakeReplacer(self.kube, self.clock)
         for index in range(self.replicas + self.spares):
             name = f"gpu-{index + 1}"
@@ -117,10 +119,9 @@ class World:
             self.kube, self.slurm, self.capacity, self.receiver, self.clock, NAMESPACE, identity, version="test"
         )
 
-    def submit(self, job_id: int = 7, size: int | None = None, **fields: Any) -> FakeJob:
-        job = FakeJob(job_id, self.replicas if size is None else size, **fields)
-        self.slurm.jobs_by_id[job_id] = job
-        return job
+    def submit(self, job_id: int = 7, size: int | None = None, **fields: Any) -> MemoryJob:
+        fields.setdefault("save_seconds", 3.0)
+        return self.slurm.submit(MemoryJob(job_id, self.replicas if size is None else size, **fields))
 
     def break_gpu(self, node: str, code: str = "XID 79", gpu: int = 3, action: Action = Action.REPLACE) -> Fault:
         now = self.clock.now()
@@ -189,7 +190,8 @@ class World:
             for body in list(self.kube._objects.get(NODE, {}).values()):
                 self._beat(body["metadata"]["name"])
         self._operator(now)
-        self.slurm.step()
+        for job in self.slurm.job_table.values():
+            _report_step(job, self.clock.now())
 
     def _beat(self, node: str) -> None:
         body = self.kube.peek(NODE, node)
@@ -201,7 +203,7 @@ class World:
         if node in self.silent:
             return
         name = next((name for name, place in self.worker_nodes().items() if place == node), None)
-        alive = self.slurm.alive_on(name) if name else []
+        alive = alive_on(self.slurm, name) if name else []
         status = NodeHealthStatus(
             boot_id=f"boot-{node}",
             heartbeat_time=self.clock.now() + timedelta(hours=-3),  # its clock is wrong, and nobody minds
@@ -215,27 +217,40 @@ class World:
         self.kube.put(NODE_HEALTH, health.to_wire())
 
     def _operator(self, now: float) -> None:
-        """Slinky: one worker per ordinal, made again elsewhere when its pod object is gone."""
+        """Slinky: one worker per ordinal, made again elsewhere when its pod object is gone; a cordon drains."""
         have = self.worker_nodes()
         for ordinal in range(self.replicas):
             name = f"{POOL}-{ordinal}"
             if name not in have:
                 if self._pod_seen.pop(name, None):
-                    self.slurm.terminating(name)
+                    self._terminating(name)
                 self._make_worker(name, now)
             elif not have[name]:
                 self._schedule_worker(name, now)
             elif name in self._register_at and now >= self._register_at[name]:
                 del self._register_at[name]
-                self.slurm.register(name)
+                self._register(name)
         for name, node in have.items():
             body = self.kube.peek(NODE, node) if node else None
-            if body and body["spec"].get("unschedulable") and name in self.slurm.nodes_by_name:
-                slurm = self.slurm.nodes_by_name[name]
-                if "DRAIN" not in slurm.states:
-                    text = body["metadata"].get("annotations", {}).get(SLINKY_NODE_CORDON_REASON, "cordoned")
-                    slurm.states.add("DRAIN")
-                    slurm.reason = slurm.reason or f"slurm-operator: {text}"
+            slurm = self.slurm.node_table.get(name)
+            if body and slurm and body["spec"].get("unschedulable") and not slurm.drain:
+                text = body["metadata"].get("annotations", {}).get(SLINKY_NODE_CORDON_REASON, "cordoned")
+                slurm.drain = True
+                slurm.reason = slurm.reason or f"slurm-operator: {text}"
+
+    def _register(self, name: str) -> None:
+        if name in self.slurm.node_table:
+            self.slurm.restart_slurmd(name)
+        else:
+            self.slurm.add_node(name)
+
+    def _terminating(self, name: str) -> None:
+        """Slinky's preStop."""
+        node = self.slurm.node_table[name]
+        node.reason = "slurm-operator: Pod is terminating"
+        if not node.down:
+            node.down = True
+            self.slurm._strike(name)
 
     def _make_worker(self, name: str, now: float) -> None:
         labels = {LABEL_APP_NAME: SLURMD_APP_NAME, SLINKY_POD_HOSTNAME: name}
@@ -263,3 +278,29 @@ async def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 - the world has no event for everything
             await asyncio.sleep(0.1)
+
+
+def alive_on(slurm: MemorySlurm, name: str) -> list[int]:
+    """Jobs with processes on the node."""
+    jobs = slurm.job_table.values()
+    return [job.job_id for job in jobs if name in job.completing or (job.state == "RUNNING" and name in job.nodes)]
+
+
+def reported_attempt(job: MemoryJob) -> int:
+    """The attempt whose first step the job has reported; -1 before any."""
+    return int(json.loads(job.extra)["sparewheel"]["attempt"]) if job.extra else -1
+
+
+def _report_step(job: MemoryJob, now: datetime) -> None:
+    """The training reports its first step a while after its start."""
+    if job.state != "RUNNING" or job.start_time is None or reported_attempt(job) == job.restart_count:
+        return
+    if now >= job.start_time + timedelta(seconds=STEP_AFTER_START_SECONDS):
+        first = 100 * job.restart_count + 1
+        report = {
+            "attempt": job.restart_count,
+            "resumed_from_step": first - 1 if job.restart_count else None,
+            "first_step": first,
+            "first_step_time": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        }
+        job.extra = json.dumps({"sparewheel": report})

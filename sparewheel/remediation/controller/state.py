@@ -15,8 +15,8 @@ from sparewheel.remediation.decide.observations import HealthView, NodeView
 from sparewheel.remediation.decide.silence import SilenceTracker
 from sparewheel.remediation.stages.incident import Incident
 
-REMEMBER_JOBS_SECONDS = 90.0
-"""A job seen alive on a node within this time counts as having been there."""
+REMEMBER_JOBS_SECONDS = 180.0
+"""How long a job seen alive on a node is remembered."""
 HEARD_SLACK_SECONDS = 0.2
 
 
@@ -70,8 +70,8 @@ class State:
             faults=tuple(status.faults),
         )
 
-    def remembered_jobs(self, node: str, slurm_node: str) -> Collection[int]:
-        limit = self.clock.monotonic_seconds() - REMEMBER_JOBS_SECONDS
+    def remembered_jobs(self, node: str, slurm_node: str, within_seconds: float) -> Collection[int]:
+        limit = self.clock.monotonic_seconds() - min(within_seconds, REMEMBER_JOBS_SECONDS)
         seen = {**self._jobs_seen.get(f"slurm/{slurm_node}", {}), **self._jobs_seen.get(f"node/{node}", {})}
         return frozenset(job for job, at in seen.items() if at >= limit)
 

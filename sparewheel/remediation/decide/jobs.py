@@ -39,25 +39,31 @@ def victims(
     slurm_node: str,
     remembered: Collection[int],
     fault_seen: datetime,
-    now: datetime,
     window_seconds: float,
 ) -> list[JobRecord]:
     """Records of the jobs that run on the node, and of those that the fault ended before the fence.
 
-    ``remembered``: job ids that were seen alive on the node shortly before. A job that Slurm requeued held (an
-    expedited job that failed by itself) has no nodes any more, and is known only so.
+    ``remembered``: job ids that were seen alive on the node shortly before. An expedited job that failed by itself was
+    requeued by Slurm (held, or at once where an Epilog failed): it has left the node, and is known only so.
     """
     since = fault_seen - timedelta(seconds=window_seconds)
     found: list[JobRecord] = []
     for job in jobs:
         on_node = slurm_node in job.nodes
         if on_node and job.running and not job.pending:
-            found.append(_record(job, crashed=False, attempt=job.restart_count, now=now))
+            found.append(_record(job, crashed=False, attempt=job.restart_count, stopped=None))
         elif on_node and _failed(job) and job.end_time is not None and since <= job.end_time:
-            found.append(_record(job, crashed=True, attempt=job.restart_count, now=now))
-        elif job.job_id in remembered and job.pending and job.held and job.restart_count > 0:
-            found.append(_record(job, crashed=True, attempt=job.restart_count - 1, now=now))
+            found.append(_record(job, crashed=True, attempt=job.restart_count, stopped=job.end_time))
+        elif job.job_id in remembered and job.restart_count > 0 and _left_again(job, on_node=on_node, since=since):
+            found.append(_record(job, crashed=True, attempt=job.restart_count - 1, stopped=fault_seen))
     return found
+
+
+def _left_again(job: JobView, *, on_node: bool, since: datetime) -> bool:
+    """Requeued by Slurm itself: pending, or running elsewhere already."""
+    if job.pending:
+        return True
+    return not on_node and "RUNNING" in job.states and job.start_time is not None and job.start_time >= since
 
 
 def _failed(job: JobView) -> bool:
@@ -69,7 +75,7 @@ def _failed(job: JobView) -> bool:
     )
 
 
-def _record(job: JobView, *, crashed: bool, attempt: int, now: datetime) -> JobRecord:
+def _record(job: JobView, *, crashed: bool, attempt: int, stopped: datetime | None) -> JobRecord:
     return JobRecord(
         job_id=job.job_id,
         user=job.user,
@@ -78,8 +84,8 @@ def _record(job: JobView, *, crashed: bool, attempt: int, now: datetime) -> JobR
         batch=job.batch,
         expedited=job.expedited,
         attempt_before=attempt,
-        hosts_before=sorted(job.nodes),
-        stopping_at=(job.end_time or now) if crashed else None,
+        hosts_before=list(job.hosts) or sorted(job.nodes),
+        stopping_at=stopped,
         not_requeued_reason=why_not(job, crashed=crashed),
         crashed_by_itself=crashed,
     )
@@ -109,6 +115,8 @@ def follow(remediation: Remediation, record: JobRecord, view: JobView | Gone, no
         return _closed(remediation, record, "", lost="Slurm no longer knows it")
     if "CANCELLED" in view.states and view.ended:
         return _closed(remediation, record, "it was cancelled")
+    if view.pending and "COMPLETING" in view.states and not view.held:
+        return Followed(record, (), record, 0.5)  # requeued, but its survivors still save
     if view.pending:
         return _pending(remediation, record, view, now)
     again = view.restart_count > record.attempt_before
@@ -171,7 +179,7 @@ def _with_start(record: JobRecord, view: JobView, now: datetime) -> JobRecord:
             "requeued_at": record.requeued_at or start,
             "started_at": record.started_at or start,
             "attempt_after": view.restart_count,
-            "hosts_after": sorted(view.nodes) or record.hosts_after,
+            "hosts_after": list(view.hosts) or sorted(view.nodes) or record.hosts_after,
             "not_requeued_reason": "",
         }
     )

@@ -91,6 +91,8 @@ class JobView:
     name: str = ""
     partition: str = ""
     nodes: frozenset[str] = frozenset()
+    hosts: tuple[str, ...] = ()
+    """Where its Slurm nodes run, by Kubernetes' names: a replaced node keeps its name in Slurm."""
     restart_count: int = 0
     batch: bool = True
     requeue: bool = True

@@ -151,11 +151,14 @@ async def _strike(incident: Incident) -> None:
 async def _list(incident: Incident, name: str) -> None:
     """Write down the victims, before the strike makes them hard to find."""
     spec = incident.record.spec
-    jobs = [job_view(job) for job in await incident.ports.slurm.jobs()]
-    remembered = incident.ports.fleet.remembered_jobs(spec.node, name)
+    places = await incident.places()
+    jobs = [job_view(job, places) for job in await incident.ports.slurm.jobs()]
     window = (await incident.ports.fleet.policy()).crashed_job_window_seconds
     now = incident.now()
-    found = victims(jobs, name, remembered, min(spec.fault.first_seen, now), now, window)
+    seen = min(spec.fault.first_seen, now)
+    within = (now - seen).total_seconds() + window
+    remembered = incident.ports.fleet.remembered_jobs(spec.node, name, within)
+    found = victims(jobs, name, remembered, seen, window)
     await incident.update(list_jobs(found, now))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparewheel.api.remediation import JobRecord, NodeStage
 from sparewheel.remediation.decide.jobs import Followed, JobAction, follow
 from sparewheel.remediation.decide.observations import Gone, JobView
-from sparewheel.remediation.decide.record import ended, put_job
+from sparewheel.remediation.decide.record import ended, enqueue, put_job
 from sparewheel.remediation.decide.sentences import EVENT_JOB, needs_action, with_comment
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.views import job_view
@@ -46,13 +46,14 @@ async def act(incident: Incident) -> float:
 async def _see(incident: Incident, jobs: list[JobRecord]) -> dict[int, JobView]:
     """Jobs that Slurm knows. A failed look-up raises: it is never read as gone."""
     slurm = incident.ports.slurm
+    places = await incident.places()
     if len(jobs) > MANY_JOBS:
         wanted = {job.job_id for job in jobs}
-        return {job.job_id: job_view(job) for job in await slurm.jobs() if job.job_id in wanted}
+        return {job.job_id: job_view(job, places) for job in await slurm.jobs() if job.job_id in wanted}
     found: dict[int, JobView] = {}
     for job in jobs:
         try:
-            found[job.job_id] = job_view(await slurm.job(job.job_id))
+            found[job.job_id] = job_view(await slurm.job(job.job_id), places)
         except SlurmNotFoundError:
             continue
     return found
@@ -63,11 +64,13 @@ async def _apply(incident: Incident, job_id: int, followed: Followed, view: JobV
     for action in followed.actions:
         incident.lead()
         await _do(incident, job_id, action)
-    await incident.update(put_job(followed.record))
     if view is not None and followed.record.message:
         await _comment(incident, job_id, view, followed.record.message)
+    changes = [put_job(followed.record)]
     if followed.record.closed and (followed.record.resumed_at is not None or needs_action(followed.record)):
-        await incident.tell(f"{EVENT_JOB}/{job_id}")
+        event = f"{EVENT_JOB}/{job_id}"
+        changes.append(enqueue(incident.name, event, await incident.routes(), incident.now()))
+    await incident.update(*changes)  # last, and in one write: after it nobody looks at a closed job again
 
 
 async def _do(incident: Incident, job_id: int, action: JobAction) -> None:

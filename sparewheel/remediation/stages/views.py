@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -69,7 +70,9 @@ def slurm_node_view(node: SlurmNode) -> SlurmNodeView:
     return SlurmNodeView(node.name, node.states, node.reason, node.slurmd_start_time)
 
 
-def job_view(job: SlurmJob) -> JobView:
+def job_view(job: SlurmJob, places: Mapping[str, str] | None = None) -> JobView:
+    """``places``: Slurm node name to the Kubernetes Node that it runs on; a name not there stays as it is."""
+    known = places or {}
     return JobView(
         job_id=job.job_id,
         states=job.states,
@@ -77,6 +80,7 @@ def job_view(job: SlurmJob) -> JobView:
         name=job.name,
         partition=job.partition,
         nodes=frozenset(job.nodes),
+        hosts=tuple(sorted(known.get(node, node) for node in job.nodes)),
         restart_count=job.restart_count,
         batch=job.batch,
         requeue=job.requeue,

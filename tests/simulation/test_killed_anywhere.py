@@ -1,0 +1,131 @@
+"""kill -9 before and after every single write of an incident: another controller finishes it, nothing happens twice."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Literal
+
+import pytest
+
+from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST
+from sparewheel.api.remediation import NodeStage, Outcome
+from sparewheel.kube.port import NODE
+from sparewheel.remediation.controller.loop import Controller
+from sparewheel.remediation.decide.record import ended
+from tests.support.mortal import KUBE_WRITES, NOTIFIER_WRITES, REPLACER_WRITES, SLURM_WRITES, Life, Mortal
+from tests.support.world import World, reported_attempt, until
+
+Scenario = Literal["fault", "crashed", "lost", "manual"]
+
+
+def mortal_controller(world: World, life: Life, identity: str) -> Controller:
+    kube: Any = Mortal(world.kube, life, KUBE_WRITES)
+    slurm: Any = Mortal(world.slurm, life, SLURM_WRITES)
+    replacer: Any = Mortal(world.capacity, life, REPLACER_WRITES)
+    notifier: Any = Mortal(world.receiver, life, NOTIFIER_WRITES)
+    return Controller(kube, slurm, replacer, notifier, world.clock, "sparewheel", identity, version="test")
+
+
+async def play(scenario: Scenario, life: Life) -> World:
+    """The incident under a first controller that may die, and a second that takes over."""
+    world = World(grace_seconds=6)
+    physics = asyncio.create_task(world.run())
+    first = asyncio.create_task(mortal_controller(world, life, "first").run())
+    job = world.submit()
+    await until(lambda: reported_attempt(job) == 0)
+    await asyncio.sleep(12)
+    begin(world, scenario)
+    second: asyncio.Task[None] | None = None
+
+    def through() -> bool:
+        records = world.records()
+        return (
+            bool(records)
+            and records[0].status.outcome is Outcome.HEALED
+            and all(job.closed for job in records[0].status.jobs)
+            and all(delivery.delivered_at for delivery in records[0].status.outbox)
+        )
+
+    waits = 0.0
+    while not through():
+        await asyncio.sleep(0.1)
+        waits += 0.1
+        assert waits < 240, f"not healed: {[r.model_dump_json(indent=1) for r in world.records()]}"
+        if life.dead.is_set() and second is None:
+            first.cancel()
+            second = asyncio.create_task(world.controller("second").run())
+    for task in (first, second, physics):
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+    return world
+
+
+def begin(world: World, scenario: Scenario) -> None:
+    if scenario == "lost":
+        world.lose("gpu-1")
+        return
+    if scenario == "manual":
+        node = world.node("gpu-1")
+        node["metadata"]["annotations"] = {ANNOTATION_REPLACE_REQUEST: "kim: fan noise"}
+        world.kube.put(NODE, node)
+        return
+    if scenario == "crashed":
+        world.slurm.end_job(7, exit_code=1)
+    world.break_gpu("gpu-1")
+
+
+def check(world: World, scenario: Scenario) -> None:
+    """What must be true however often the controller was killed."""
+    record = world.record()
+    job = world.slurm.job_table[7]
+    assert job.restart_count == 1, "the job was struck once, and came back once"
+    assert record.status.jobs[0].resumed_at is not None
+    assert record.status.jobs[0].hosts_before == ["gpu-1", "gpu-2"]
+    assert record.status.jobs[0].hosts_after == ["gpu-2", "gpu-3"]
+    assert job.comment.count("sparewheel: ") == 1
+    assert [(host.name, host.phase) for host in world.capacity.hosts.values()] == [
+        ("gpu-1", "Quarantined"),
+        ("gpu-2", "Active"),
+        ("gpu-3", "Active"),
+    ]
+    assert sorted(world.worker_nodes().values()) == ["gpu-2", "gpu-3"]
+    assert not any(node.down or node.drain for node in world.slurm.node_table.values())
+    assert all(ended(record.status, stage) for stage in NodeStage if stage is not NodeStage.VETOED)
+    assert not record.status.owned.slurm_down
+    kinds = [event["event"] for event in world.receiver.events.values()]
+    assert sorted(kinds) == ["incident.closed", "incident.detected", "job.resumed"], "each told once"
+    if scenario == "lost":
+        forced = [
+            call for call in world.kube.calls if call.verb == "delete" and (call.body or {}).get("graceSeconds") == 0
+        ]
+        assert forced, "a dead kubelet's pod goes by force"
+        assert record.status.replacement.proven_off_at is not None, "and only after the host was proven off"
+
+
+SCENARIOS: tuple[Scenario, ...] = ("fault", "crashed", "lost", "manual")
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_undisturbed(scenario: Scenario) -> None:
+    check(await play(scenario, Life()), scenario)
+
+
+@pytest.mark.looptime
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_killed_at_every_write(scenario: Scenario, when: Literal["before", "after"]) -> None:
+    undisturbed = Life()
+    await play(scenario, undisturbed)
+    assert len(undisturbed.writes) > 15
+    failures: list[str] = []
+    for index, write in enumerate(undisturbed.writes):
+        try:
+            check(await play(scenario, Life(die_at=index, when=when)), scenario)
+        except AssertionError as error:
+            failures.append(f"killed {when} write {index} ({write}): {str(error)[:1500]}")
+    assert not failures, "\n".join(failures)

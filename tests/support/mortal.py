@@ -1,0 +1,61 @@
+"""A controller that is killed at its n-th write: before it takes effect, or after, when nobody hears the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sparewheel.kube.port import LEASE, UnavailableError
+
+KUBE_WRITES = frozenset({"create", "replace", "merge_patch", "delete", "evict"})
+SLURM_WRITES = frozenset({"set_node_state", "requeue", "update_job", "signal_job"})
+REPLACER_WRITES = frozenset({"claim_spare", "join_spare", "admit", "give_up", "prove_off", "retire"})
+NOTIFIER_WRITES = frozenset({"send"})
+
+
+@dataclass
+class Life:
+    """Counts writes over all ports; leases don't count."""
+
+    die_at: int | None = None
+    when: Literal["before", "after"] = "before"
+    writes: list[str] = field(default_factory=list[str])
+    dead: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Mortal:
+    """Passes everything on, until death."""
+
+    def __init__(self, target: Any, life: Life, writes: frozenset[str]) -> None:
+        self._target, self._life, self._writes = target, life, writes
+
+    def watch(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        return self._target.watch(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._target, name)
+        counts = name in self._writes
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            life = self._life
+            if life.dead.is_set():
+                raise UnavailableError(f"{name}: this controller is dead")
+            fatal = False
+            if counts and not (args and args[0] == LEASE):
+                what = " ".join([name, *(str(getattr(arg, "kind", arg)) for arg in args if not isinstance(arg, dict))])
+                fatal = life.die_at == len(life.writes)
+                life.writes.append(what[:100])
+            if fatal and life.when == "before":
+                await self._die()
+            result = await method(*args, **kwargs)
+            if fatal:
+                await self._die()
+            return result
+
+        return call
+
+    async def _die(self) -> None:
+        self._life.dead.set()
+        await asyncio.Event().wait()  # nobody hears of it again; the test cancels what is left
