@@ -151,10 +151,18 @@ class DataCentre:
         if running:
             with step(f"Bringing them to {len(running)} running hosts", len(running) * size / 100):
                 for host in running:
-                    for tar in tars:
-                        self._import_on(host, tar)
-                    mark_current(self.paths.image_store, self.paths.disk(host.name) / "var/lib/containerd")
+                    self._renew_images(host, tars)
         return tars
+
+    def _renew_images(self, host: Host, tars: list[Path]) -> None:
+        """A host outside the cluster takes a new clone; one with pods must import what changed."""
+        disk = self.paths.disk(host.name)
+        if not (disk / "etc/kubernetes/joined.json").exists():
+            ssh(self.paths, host.name, "host-leave")
+            return
+        for tar in tars:
+            self._import_on(host, tar)
+        mark_current(self.paths.image_store, disk / "var/lib/containerd")
 
     def _import_on(self, host: Host, tar: Path) -> None:
         shared = self.paths.common / f".import-{tar.name}"

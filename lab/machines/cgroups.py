@@ -43,8 +43,8 @@ def make_host_groups(host: str) -> list[Path]:
         for folder in (root / SLICE, root / SLICE / host):
             make_group(folder)
         if is_v2():
-            _delegate(root)
-            _delegate(root / SLICE)
+            delegate(root)
+            delegate(root / SLICE)
         groups.append(root / SLICE / host)
     return groups
 
@@ -58,9 +58,18 @@ def make_group(folder: Path) -> None:
             file.write_text((folder.parent / name).read_text())
 
 
-def _delegate(folder: Path) -> None:
+def delegate(folder: Path) -> None:
+    """Pass every controller on to the groups below (v2)."""
     controllers = (folder / "cgroup.controllers").read_text().split()
     (folder / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in controllers))
+
+
+def set_launcher_aside(pid: int) -> None:
+    """On v2 only a group without processes of its own passes controllers on: move the launcher out of the host's."""
+    if is_v2():
+        aside = ROOT / SLICE / "launchers"
+        aside.mkdir(exist_ok=True)
+        (aside / "cgroup.procs").write_text(str(pid))
 
 
 def remove_host_groups(host: str) -> None:

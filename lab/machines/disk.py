@@ -5,10 +5,9 @@ import uuid
 from pathlib import Path
 
 from lab.cluster.control_plane import SERVER
-from lab.cluster.kubeconfig import write_kubeconfig
+from lab.cluster.kubeconfig import kubeconfig
 from lab.cluster.pki import Authority
-from lab.machines.guest.files import CONTAINERD_CONFIG
-from lab.machines.guest.units import write_sshd_config
+from lab.machines.guest.files import CONTAINERD_CONFIG, SSHD_CONFIG
 from lab.machines.inventory import CLUSTER_DOMAIN, MACHINE_IP, Host, Inventory
 from lab.machines.kmsg import start_log
 from lab.paths import Paths
@@ -64,8 +63,8 @@ def _make_etc(etc: Path, host: Host) -> None:
 
 def _write_network_names(etc: Path, inventory: Inventory) -> None:
     names = "\n".join(f"{h.ip} {h.name}" for h in inventory.hosts)
-    _replace(etc / "hosts", f"127.0.0.1 localhost\n{names}\n")
-    _replace(etc / "resolv.conf", f"nameserver {MACHINE_IP}\nsearch {CLUSTER_DOMAIN}\n")
+    _put(etc / "hosts", f"127.0.0.1 localhost\n{names}\n")
+    _put(etc / "resolv.conf", f"nameserver {MACHINE_IP}\nsearch {CLUSTER_DOMAIN}\n")
 
 
 def _write_access(paths: Paths, disk: Path, host: str) -> None:
@@ -74,13 +73,12 @@ def _write_access(paths: Paths, disk: Path, host: str) -> None:
     keys.mkdir(parents=True, exist_ok=True)
     root.chmod(0o700)
     keys.chmod(0o700)
-    (keys / "authorized_keys").write_text((paths.ssh / "id_ed25519.pub").read_text())
-    (keys / "authorized_keys").chmod(0o600)
+    _put(keys / "authorized_keys", (paths.ssh / "id_ed25519.pub").read_text(), 0o600)
     ssh = disk / "etc/ssh"
     ssh.mkdir(exist_ok=True)
-    for name in ("ssh_host_ed25519_key", "ssh_host_ed25519_key.pub"):
-        shutil.copy2(paths.host(host) / name, ssh / name)
-    write_sshd_config(disk / "etc")
+    for name, mode in (("ssh_host_ed25519_key", 0o600), ("ssh_host_ed25519_key.pub", 0o644)):
+        _put(ssh / name, (paths.host(host) / name).read_text(), mode)
+    _put(ssh / "machine.conf", SSHD_CONFIG)
 
 
 def _write_cluster_files(paths: Paths, disk: Path, host: Host, authority: Authority) -> None:
@@ -88,20 +86,27 @@ def _write_cluster_files(paths: Paths, disk: Path, host: Host, authority: Author
     authority.issue(pair, f"system:node:{host.name}", ["system:nodes"])
     kubernetes = disk / "etc/kubernetes"
     (kubernetes / "pki").mkdir(parents=True, exist_ok=True)
-    shutil.copy2(authority.certificate_path, kubernetes / "pki/ca.crt")
-    write_kubeconfig(kubernetes / "kubelet.conf", SERVER, paths.pki, pair, f"system:node:{host.name}")
-    write_kubeconfig(kubernetes / "kube-proxy.conf", SERVER, paths.pki, "kube-proxy", "system:kube-proxy")
+    _put(kubernetes / "pki/ca.crt", authority.certificate_path.read_text())
+    own = kubeconfig(SERVER, paths.pki, pair, f"system:node:{host.name}")
+    _put(kubernetes / "kubelet.conf", own, 0o600)
+    proxy = kubeconfig(SERVER, paths.pki, "kube-proxy", "system:kube-proxy")
+    _put(kubernetes / "kube-proxy.conf", proxy, 0o600)
     containerd = disk / "etc/containerd"
     containerd.mkdir(exist_ok=True)
-    (containerd / "config.toml").write_text(CONTAINERD_CONFIG)
+    _put(containerd / "config.toml", CONTAINERD_CONFIG)
     cni = disk / "etc/cni/net.d"
     cni.mkdir(parents=True, exist_ok=True)
-    (cni / "10-bridge.conflist").write_text(CNI_CONFIG.replace("POD_NETWORK", host.pod_network))
+    _put(cni / "10-bridge.conflist", CNI_CONFIG.replace("POD_NETWORK", host.pod_network))
 
 
-def _replace(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    path.write_text(text)
+def _put(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file of a host that may be running: whole or not at all, and not when it says so already."""
+    if path.exists() and not path.is_symlink() and path.read_text() == text:
+        return
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text)
+    part.chmod(mode)
+    part.rename(path)
 
 
 CNI_CONFIG = """{

@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 
 from lab.cluster.programs import HOST_PROGRAMS
-from lab.machines.cgroups import is_v2, make_group, v1_hierarchies
+from lab.machines.cgroups import delegate, is_v2, make_group, v1_hierarchies
 from lab.machines.gpus import device_nodes
 from lab.machines.guest.files import (
     CNI_BIN,
@@ -65,6 +65,8 @@ def main() -> None:
     mount_kernel(root)
     start_log(root / "var/log/kmsg", host.gpus)
     connect(host, inventory)
+    if is_v2():
+        delegate(root / "sys/fs/cgroup")  # after the cable: only then is the launcher out of this group
     (root / GPU_COUNT_FILE.lstrip("/")).write_text(str(host.gpus))
     socket.sethostname(host.name)
     for unit in boot_units():
@@ -180,8 +182,6 @@ def mount_kernel(root: Path) -> None:
         for name in ("init.scope", POD_CGROUP):
             (groups / name).mkdir()
         (groups / "init.scope/cgroup.procs").write_text("0")
-        controllers = (groups / "cgroup.controllers").read_text().split()
-        (groups / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in controllers))
         return
     names = v1_hierarchies()
     sh("mount", "-t", "tmpfs", "-o", "mode=755", "cgroup", str(groups))

@@ -11,7 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.cluster.shell import CommandError, run, succeeds
-from lab.machines.cgroups import host_processes, kill_host_processes, make_host_groups, remove_host_groups
+from lab.machines.cgroups import (
+    host_processes,
+    kill_host_processes,
+    make_host_groups,
+    remove_host_groups,
+    set_launcher_aside,
+)
 from lab.machines.inventory import BRIDGE, Host
 from lab.paths import Paths
 from lab.supervisor.client import Supervisor
@@ -137,6 +143,7 @@ class Power:
             if time.monotonic() > deadline:
                 raise PowerError(f"{host.name} got no network of its own; see {self._console(host)}")
             time.sleep(0.01)
+        set_launcher_aside(process.pid)
         run(["ip", "link", "add", host.link, "type", "veth", "peer", "name", "eth0", "netns", str(process.pid)])
         run(["ip", "link", "set", host.link, "master", BRIDGE, "up"])
 

@@ -56,7 +56,6 @@ def kubelet_config(membership: Membership) -> dict[str, Any]:
         "enforceNodeAllocatable": [],
         "failCgroupV1": False,
         "failSwapOn": False,
-        "localStorageCapacityIsolation": False,
         "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
         "clusterDomain": "cluster.local",
         "clusterDNS": ["10.77.0.1"],

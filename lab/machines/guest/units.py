@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lab.machines.guest.files import GPU_COUNT_FILE, KUBERNETES_BIN, SSHD_CONFIG
+from lab.machines.guest.files import GPU_COUNT_FILE, KUBERNETES_BIN
 from lab.supervisor.unit import Unit
 
 LOGS = "/var/log"
@@ -20,11 +20,6 @@ def boot_units() -> list[Unit]:
         ),
         Unit("rejoin", ["/usr/local/sbin/host-join", "--again"], f"{LOGS}/rejoin.log", restart="never", autostart=True),
     ]
-
-
-def write_sshd_config(etc: Path) -> None:
-    """sshd's configuration."""
-    (etc / "ssh/machine.conf").write_text(SSHD_CONFIG)
 
 
 def cluster_units(node_name: str, ip: str, labels: list[str]) -> list[Unit]:
