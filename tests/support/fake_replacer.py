@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE, TAINT_JOINING
-from sparewheel.capacity.port import CapacityError, Proof
+from sparewheel.capacity.port import BadNode, CapacityError, Check, CheckResult, Proof
 from sparewheel.clock import Clock
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import NODE
-from sparewheel.remediation.stages.replacer import BadNode, Check, CheckResult
 
 JOIN_SECONDS = 2.0
 

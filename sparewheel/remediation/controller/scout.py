@@ -137,8 +137,6 @@ class Scout:
     # ---------------------------------------------------------------- jobs
     async def remember_jobs(self) -> float:
         """Which jobs run on which Slurm node, so that one that ends between fault and fence is still known."""
-        for job in await self.ports.slurm.jobs():
-            if "RUNNING" in job.states:
-                for node in job.nodes:
-                    self.state.remember_job(f"slurm/{node}", job.job_id)
+        jobs = await self.ports.slurm.jobs()
+        self.state.remember_running({job.job_id: frozenset(job.nodes) for job in jobs if "RUNNING" in job.states})
         return REMEMBER_EVERY_SECONDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparewheel.api.gpu_pool import GpuPool
@@ -37,6 +37,7 @@ class State:
     taken: dict[str, Incident] = field(default_factory=dict[str, Incident])
     """Incidents that this controller works on; their journals are newer than the cache."""
     _jobs_seen: dict[str, dict[int, float]] = field(default_factory=dict[str, dict[int, float]])
+    _job_nodes: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
 
     # ---------------------------------------------------------------- Fleet
     async def pool(self, name: str) -> GpuPool:
@@ -70,12 +71,21 @@ class State:
             faults=tuple(status.faults),
         )
 
-    def remembered_jobs(self, node: str, slurm_node: str, within_seconds: float) -> Collection[int]:
+    def remembered_jobs(self, node: str, slurm_node: str, within_seconds: float) -> Mapping[int, frozenset[str]]:
         limit = self.clock.monotonic_seconds() - min(within_seconds, REMEMBER_JOBS_SECONDS)
         seen = {**self._jobs_seen.get(f"slurm/{slurm_node}", {}), **self._jobs_seen.get(f"node/{node}", {})}
-        return frozenset(job for job, at in seen.items() if at >= limit)
+        return {job: self._job_nodes.get(job, frozenset()) for job, at in seen.items() if at >= limit}
 
     # ---------------------------------------------------------------- remembering
+    def remember_running(self, jobs: Mapping[int, frozenset[str]]) -> None:
+        """Slurm's list of running jobs, with the Slurm nodes of each."""
+        for job_id, nodes in jobs.items():
+            for node in nodes:
+                self.remember_job(f"slurm/{node}", job_id)
+        limit = self.clock.monotonic_seconds() - REMEMBER_JOBS_SECONDS
+        recent = {job for seen in self._jobs_seen.values() for job, at in seen.items() if at >= limit}
+        self._job_nodes = {**{job: at for job, at in self._job_nodes.items() if job in recent}, **jobs}
+
     def remember_job(self, place: str, job_id: int) -> None:
         """``place``: ``node/NAME`` (the agent saw its processes) or ``slurm/NAME`` (Slurm had it running there)."""
         now = self.clock.monotonic_seconds()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -37,14 +37,16 @@ class Followed:
 def victims(
     jobs: Iterable[JobView],
     slurm_node: str,
-    remembered: Collection[int],
+    remembered: Mapping[int, frozenset[str]],
     fault_seen: datetime,
     window_seconds: float,
+    places: Mapping[str, str],
 ) -> list[JobRecord]:
     """Records of the jobs that run on the node, and of those that the fault ended before the fence.
 
-    ``remembered``: job ids that were seen alive on the node shortly before. An expedited job that failed by itself was
-    requeued by Slurm (held, or at once where an Epilog failed): it has left the node, and is known only so.
+    ``remembered``: jobs seen alive on the node shortly before, and where else they ran. An expedited job that failed
+    by itself was requeued by Slurm (held, or at once where an Epilog failed): it has left the node, and is known only
+    so. ``places``: Slurm node name to Node, for people to read.
     """
     since = fault_seen - timedelta(seconds=window_seconds)
     found: list[JobRecord] = []
@@ -55,7 +57,9 @@ def victims(
         elif on_node and _failed(job) and job.end_time is not None and since <= job.end_time:
             found.append(_record(job, crashed=True, attempt=job.restart_count, stopped=job.end_time))
         elif job.job_id in remembered and job.restart_count > 0 and _left_again(job, on_node=on_node, since=since):
-            found.append(_record(job, crashed=True, attempt=job.restart_count - 1, stopped=fault_seen))
+            nodes = remembered[job.job_id]
+            before = replace(job, nodes=nodes, hosts=tuple(sorted(places.get(node, node) for node in nodes)))
+            found.append(_record(before, crashed=True, attempt=job.restart_count - 1, stopped=fault_seen))
     return found
 
 

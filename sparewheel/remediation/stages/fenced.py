@@ -158,7 +158,7 @@ async def _list(incident: Incident, name: str) -> None:
     seen = min(spec.fault.first_seen, now)
     within = (now - seen).total_seconds() + window
     remembered = incident.ports.fleet.remembered_jobs(spec.node, name, within)
-    found = victims(jobs, name, remembered, seen, window)
+    found = victims(jobs, name, remembered, seen, window, places)
     await incident.update(list_jobs(found, now))
 
 

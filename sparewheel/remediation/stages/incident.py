@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -52,8 +52,8 @@ class Fleet(Protocol):
         """The agent's last report; ``since_monotonic``: when this controller first saw the node fenced."""
         ...
 
-    def remembered_jobs(self, node: str, slurm_node: str, within_seconds: float) -> Collection[int]:
-        """Job ids seen alive on the node within this time."""
+    def remembered_jobs(self, node: str, slurm_node: str, within_seconds: float) -> Mapping[int, frozenset[str]]:
+        """Ids of jobs seen alive on the node within this time, and the Slurm nodes that each ran on, where known."""
         ...
 
 

@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.capacity.port import Proof
+from sparewheel.capacity.port import BadNode, Check, CheckResult, Proof
 
-
-class Check(StrEnum):
-    PASSED = "passed"
-    WAIT = "wait"
-    REFUSED = "refused"
-    """The spare is not fit: it is quarantined, and another is taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    check: Check
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BadNode:
-    """The incarnation of the node that is taken out."""
-
-    node: str
-    uid: str
-    boot_id: str
-    reason: str
+__all__ = ["BadNode", "Check", "CheckResult", "Proof", "Replacer"]
 
 
 class Replacer(Protocol):
