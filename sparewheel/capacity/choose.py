@@ -13,8 +13,8 @@ def spares_in_order(
 ) -> list[GpuHost]:
     """Free spares that could take ``near``'s place, the best first.
 
-    The instance type must be the same (a job's ranks must be equal); the same fabric block is better than another, a
-    host that gave no trouble last time better than one that did, a spare in the cluster already better than one outside.
+    The instance type must be the same (a job's ranks must be equal). Better: the same fabric block, then one that gave
+    no trouble last time, then one that is in the cluster already.
     """
     fit = [host for host in hosts if is_free(host) and host.metadata.name not in refused and _same_type(host, near)]
     return sorted(
@@ -29,6 +29,6 @@ def spares_in_order(
 
 
 def _same_type(host: GpuHost, near: GpuHost | None) -> bool:
-    return (
-        near is None or host.metadata.name != near.metadata.name and host.spec.instance_type == near.spec.instance_type
-    )
+    if near is None:
+        return True
+    return host.metadata.name != near.metadata.name and host.spec.instance_type == near.spec.instance_type

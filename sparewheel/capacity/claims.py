@@ -14,7 +14,8 @@ from sparewheel.capacity.port import CapacityError
 from sparewheel.clock import Clock
 from sparewheel.kube.port import ConflictError, Kube, NotFoundError
 
-SETTLED: Final = (HostPhase.SPARE, HostPhase.QUARANTINED, HostPhase.GONE)
+ON_THE_WAY: Final = frozenset({HostPhase.SPARE, HostPhase.JOINING, HostPhase.CHECKING})
+"""Phases of a claimed host that does not serve yet."""
 
 
 class ClaimedError(CapacityError):
@@ -60,9 +61,9 @@ async def claim_first(
     purpose: str,
     clock: Clock,
 ) -> GpuHost | None:
-    """The host that ``owner`` holds already among ``hosts``, else the first of ``order`` that it gets; None: none."""
+    """The host that ``owner`` brings in already, else the first of ``order`` that it gets; None: there is none."""
     for host in hosts:
-        if owner_of(host) == owner and host.status.phase not in {HostPhase.QUARANTINED, HostPhase.GONE}:
+        if owner_of(host) == owner and host.status.phase in ON_THE_WAY:
             return host
     for host in order:
         try:

@@ -100,7 +100,11 @@ async def sync_hosts(
             )
         if host is None:
             before_write()
-            present[machine.host] = await _make(kube, pool, machine, nodes.get(machine.host), clock)
+            host = present[machine.host] = await _make(kube, pool, machine)
+        if host.status.since is None:
+            before_write()
+            first = _first_status(pool, machine.host, nodes.get(machine.host), clock)
+            present[machine.host] = await swap_status(kube, host, first)
         elif _facts(host.spec) != (machine.provider_id, machine.instance_type, machine.fabric_block):
             before_write()
             patch: Json = {"spec": _spec(pool, machine).model_dump(mode="json", by_alias=True)}
@@ -123,8 +127,7 @@ def _spec(pool: GpuPool, machine: Inventory) -> GpuHostSpec:
     )
 
 
-async def _make(kube: Kube, pool: GpuPool, machine: Inventory, node: Json | None, clock: Clock) -> GpuHost:
-    """A new GpuHost. A Node that serves the pool already is taken over as it is: its jobs know nothing of our records."""
+async def _make(kube: Kube, pool: GpuPool, machine: Inventory) -> GpuHost:
     owner = {
         "apiVersion": API_VERSION,
         "kind": GpuPool.KIND,
@@ -137,14 +140,11 @@ async def _make(kube: Kube, pool: GpuPool, machine: Inventory, node: Json | None
     wanted = GpuHost(metadata=metadata, spec=_spec(pool, machine))
     body = wanted.to_wire()
     del body["status"]
-    try:
-        host = GpuHost.from_wire(await kube.create(GPU_HOST, body, pool.metadata.namespace))
-    except ConflictError:  # made by an earlier run whose answer was lost
-        host = await read_host(kube, pool.metadata.namespace or "", machine.host)
-    return await swap_status(kube, host, _first_status(pool, machine.host, node, clock))
+    return GpuHost.from_wire(await kube.create(GPU_HOST, body, pool.metadata.namespace))
 
 
 def _first_status(pool: GpuPool, name: str, node: Json | None, clock: Clock) -> Change:
+    """Spare; but a Node that serves the pool already is taken over as it is, and its jobs go on."""
     labels = labels_of(node) if node is not None else {}
     ours = labels.get(LABEL_POOL) == pool.metadata.name and labels.get(LABEL_HOST) == name
 

@@ -1,0 +1,303 @@
+"""Brings a pool to its spec in short steps: each call does what can be done now and says when to look again.
+
+Called by whoever holds the pool's lease. Cut anywhere, the next call goes on from what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from sparewheel.api.base import format_time
+from sparewheel.api.gpu_host import GpuHost, HostPhase
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.capacity import steps
+from sparewheel.capacity.checks import Idle, slurm_idle, workers_by_node
+from sparewheel.capacity.choose import spares_in_order
+from sparewheel.capacity.claims import claim_first, let_go, owner_of
+from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE, entering, hosts_of, read_host, sync_hosts
+from sparewheel.capacity.plan import INCIDENT, Plan, View, make_plan, pool_owner
+from sparewheel.capacity.port import CapacityError, CapacityProvider, Check, UnreachableError
+from sparewheel.capacity.providers import provider_for
+from sparewheel.capacity.steps import Site
+from sparewheel.clock import Clock
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, REMEDIATION, Json, Kube, NotFoundError
+
+log = logging.getLogger("sparewheel.capacity")
+LOOK_SECONDS: Final = 1.0
+SETTLED_LOOK_SECONDS: Final = 60.0
+AT_ONCE: Final = 8
+"""Machines joined side by side."""
+CHECK_DEADLINE_SECONDS: Final = 600.0
+"""A host that has not passed its checks this long after it was joined is quarantined, and another taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileResult:
+    """``settled``: the pool is as its spec says and nothing is on its way."""
+
+    settled: bool
+    message: str
+    look_again_seconds: float = LOOK_SECONDS
+
+
+@dataclass(slots=True)
+class _Run:
+    site: Site
+    owner: str
+    idle: Idle
+    hosts: list[GpuHost]
+    plan: Plan
+    notes: list[str] = field(default_factory=list[str])
+    """What is waited for, in words."""
+    errors: list[CapacityError] = field(default_factory=list[CapacityError])
+
+    def host(self, name: str) -> GpuHost:
+        return next(host for host in self.hosts if host.spec.host == name)
+
+
+async def reconcile_pool(
+    kube: Kube,
+    namespace: str,
+    pool_name: str,
+    clock: Clock,
+    *,
+    before_write: Callable[[], None] = lambda: None,
+    provider: CapacityProvider | None = None,
+    idle: Idle = slurm_idle,
+    require_health: bool = True,
+) -> ReconcileResult:
+    """One look at the pool, and what can be done about it now.
+
+    Raises CapacityError when a person has to act (a key refused, too few machines), KubeError when the API server can't
+    be asked. ``before_write`` raises when the caller may no longer act; it is asked before every effect.
+    """
+    pool = GpuPool.from_wire(await kube.get(GPU_POOL, pool_name, namespace))
+    if pool.spec.paused:
+        return ReconcileResult(settled=False, message="paused", look_again_seconds=SETTLED_LOOK_SECONDS)
+    provider = provider or await provider_for(kube, pool)
+    site = Site(kube, provider, pool, clock, before_write, require_health)
+    run = await _look(site, idle)
+    await _tidy(run)
+    await _claim_more(run)
+    await _together([_bring_in(run, name) for name in run.plan.bring_in])
+    await _together([_put_back(run, name) for name in run.plan.put_back])
+    for name in run.plan.drain:
+        await steps.begin_drain(site, run.host(name), run.owner, _why(run, name))
+    await _together([_drained(run, name) for name in (*run.plan.drain, *run.plan.draining)])
+    await _together([_warm_up(run, name) for name in run.plan.warm_up])
+    return await _report(run)
+
+
+async def _look(site: Site, idle: Idle) -> _Run:
+    """Read everything afresh; any look-up that fails ends the call before anything is done."""
+    kube, pool = site.kube, site.pool
+    inventory = await site.provider.list_hosts()
+    nodes = {str(node["metadata"]["name"]): node for node in (await kube.list(NODE)).items}
+    hosts = await sync_hosts(kube, pool, inventory, nodes, site.clock, site.before_write)
+    records = map(Remediation.from_wire, (await kube.list(REMEDIATION, site.namespace)).items)
+    open_records = [record for record in records if record.status.outcome is Outcome.OPEN]
+    workers = await workers_by_node(kube, pool)
+    view = View(
+        pool=pool.metadata.name,
+        spec=pool.spec,
+        hosts=hosts,
+        inventory={machine.host for machine in inventory},
+        incidents={
+            f"{INCIDENT}{record.metadata.name}": record.spec.node
+            for record in open_records
+            if record.spec.pool == pool.metadata.name
+        },
+        idle=[name for name in nodes if name not in workers],
+    )
+    return _Run(site, pool_owner(pool.metadata.name), idle, hosts, make_plan(view))
+
+
+async def _tidy(run: _Run) -> None:
+    """What is left over: claims of closed incidents, hosts that left the inventory, marks of replacements done."""
+    kube, space = run.site.kube, run.site.namespace
+    for name in run.plan.free_claims:
+        host = run.host(name)
+        run.site.before_write()
+        await let_go(kube, host, owner_of(host) or "", lambda _: None)
+    for name in run.plan.forget_replace:
+        run.site.before_write()
+        await kube.merge_patch(GPU_HOST, name, {"metadata": {"annotations": {ANNOTATION_REPLACE_DONE: None}}}, space)
+    for name in run.plan.forget:
+        run.site.before_write()
+        try:
+            await kube.delete(GPU_HOST, name, space, uid=run.host(name).metadata.uid)
+        except NotFoundError:
+            continue
+
+
+async def _claim_more(run: _Run) -> None:
+    """Claim the spares that are lacking; they are brought in by this call already."""
+    for _ in range(run.plan.claim):
+        hosts = await hosts_of(run.site.kube, run.site.namespace, run.site.pool.metadata.name)
+        run.site.before_write()
+        order = spares_in_order(hosts)
+        host = await claim_first(run.site.kube, run.site.namespace, [], order, run.owner, "joins", run.site.clock)
+        if host is None:
+            return
+        run.plan.claim -= 1
+        run.plan.bring_in.append(host.spec.host)
+
+
+async def _bring_in(run: _Run, name: str) -> None:
+    """Join, check, admit: as far as it goes now."""
+    site = run.site
+    host = await read_host(site.kube, site.namespace, name)
+    try:
+        if host.status.phase in {HostPhase.SPARE, HostPhase.JOINING}:
+            host = await steps.join(site, host, run.owner)
+        result = await steps.check(site, host)
+    except UnreachableError as error:
+        log.warning("pool %s: %s", site.pool.metadata.name, error)
+        run.notes.append(str(error))
+        host = await read_host(site.kube, site.namespace, name)
+        await let_go(site.kube, host, run.owner, steps.becomes_spare(site, str(error)))
+        return
+    overdue = _overdue(host, site.clock)
+    if result.check is Check.PASSED:
+        await steps.admit(site, host, run.owner, keep_claim=False)
+        run.notes.append(f"{name} is active")
+    elif result.check is Check.REFUSED or overdue:
+        why = (
+            result.why
+            if result.check is Check.REFUSED
+            else f"not ready after {CHECK_DEADLINE_SECONDS:g} s: {result.why}"
+        )
+        run.notes.append(f"{name} is refused: {why}")
+        await steps.quarantine(site, host, run.owner, why)
+    else:
+        run.notes.append(f"{name} waits for {result.why}")
+
+
+def _overdue(host: GpuHost, clock: Clock) -> bool:
+    since = host.status.since
+    return since is not None and (clock.now() - since).total_seconds() > CHECK_DEADLINE_SECONDS
+
+
+async def _put_back(run: _Run, name: str) -> None:
+    host = await read_host(run.site.kube, run.site.namespace, name)
+    owner = owner_of(host)
+    if owner is None:
+        return
+    if host.status.phase is HostPhase.SPARE:
+        await let_go(run.site.kube, host, owner, entering(HostPhase.SPARE, run.site.clock, host.status.reason))
+    else:
+        await steps.back_to_spare(run.site, host, owner)
+    run.notes.append(f"{name} goes back to the spares")
+
+
+def _why(run: _Run, name: str) -> str:
+    return "replaced on request" if name in run.plan.replaced else "leaves the pool"
+
+
+async def _drained(run: _Run, name: str) -> None:
+    """Once no job is on it, the host goes out: to quarantine when a person wanted it replaced, else to the spares."""
+    site = run.site
+    host = await read_host(site.kube, site.namespace, name)
+    if owner_of(host) != run.owner:
+        return
+    if host.status.phase is not HostPhase.DRAINING:  # cut between claim and phase
+        host = await steps.begin_drain(site, host, run.owner, _why(run, name))
+    waits = await run.idle(site.kube, site.pool, host.status.node_name or name)
+    if waits:
+        run.notes.append(f"{name} waits for {waits}")
+        return
+    try:
+        if name in run.plan.replaced:
+            annotation: Json = {"metadata": {"annotations": {ANNOTATION_REPLACE_DONE: format_time(site.clock.now())}}}
+            await steps.retire(site, host, host.status.boot_id or "", "replaced on request")
+            await site.kube.merge_patch(GPU_HOST, name, annotation, site.namespace)
+        else:
+            await steps.back_to_spare(site, host, run.owner)
+    except UnreachableError as error:
+        run.notes.append(str(error))
+        return
+    run.notes.append(f"{name} left")
+
+
+async def _warm_up(run: _Run, name: str) -> None:
+    """Join a free spare ahead of need, tainted as spare."""
+    site = run.site
+    host = await claim_first(site.kube, site.namespace, [], [run.host(name)], run.owner, "warms up", site.clock)
+    if host is None:
+        return
+    reason = ""
+    try:
+        await steps.place(site, host, steps.TAINT_SPARE, trust_node=False)
+    except CapacityError as error:
+        reason = str(error)
+        run.notes.append(reason)
+    enter = entering(HostPhase.SPARE, site.clock, reason)
+
+    def warmed(status: Any) -> None:
+        enter(status)
+        status.node_name = None if reason else name
+
+    await let_go(site.kube, host, run.owner, warmed)
+
+
+async def _together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """All side by side, at most eight at once; the first error comes out when all have ended."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(job: Coroutine[Any, Any, None]) -> None:
+        async with gate:
+            await job
+
+    results = await asyncio.gather(*(one(job) for job in work), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+async def _report(run: _Run) -> ReconcileResult:
+    """The pool's status from its hosts as they are now, and whether anything is left to do."""
+    site, pool = run.site, run.site.pool
+    hosts = await hosts_of(site.kube, site.namespace, pool.metadata.name)
+    count = {phase: sum(host.status.phase is phase for host in hosts) for phase in HostPhase}
+    lacking = run.plan.claim
+    settled = run.plan.settled and not run.notes
+    counts = f"{count[HostPhase.ACTIVE]} of {pool.spec.size} active, {count[HostPhase.SPARE]} spare"
+    message = "; ".join([counts, *run.notes])
+    if lacking:
+        message += f"; {lacking} more wanted but no spare is free"
+    await _write_status(run, count, message, settled=settled)
+    if lacking and not run.plan.bring_in and not run.plan.draining and not run.notes:
+        raise CapacityError(_too_few(pool, hosts, lacking))
+    return ReconcileResult(settled, message, SETTLED_LOOK_SECONDS if settled else LOOK_SECONDS)
+
+
+def _too_few(pool: GpuPool, hosts: Sequence[GpuHost], lacking: int) -> str:
+    out = [f"{host.spec.host} ({host.status.reason})" for host in hosts if host.status.phase is HostPhase.QUARANTINED]
+    also = f"; quarantined: {', '.join(out)}" if out else ""
+    return (
+        f"pool {pool.metadata.name} asks for {pool.spec.size} nodes, {lacking} more than its {len(hosts)} machines can "
+        f"give{also}; add machines to its backend, repair those quarantined, or ask for fewer"
+    )
+
+
+async def _write_status(run: _Run, count: dict[HostPhase, int], message: str, *, settled: bool) -> None:
+    """``observedGeneration`` is the generation that the pool has come to; written only when something changed."""
+    pool, site = run.site.pool, run.site
+    observed = pool.metadata.generation if settled else pool.status.observed_generation
+    wanted: Json = {
+        "observedGeneration": observed or 0,
+        "active": count[HostPhase.ACTIVE],
+        "spare": count[HostPhase.SPARE],
+        "quarantined": count[HostPhase.QUARANTINED],
+        "message": message,
+    }
+    present = cast("Json", pool.to_wire().get("status", {}))
+    if any(present.get(key) != value for key, value in wanted.items()):
+        site.before_write()
+        wanted["updatedTime"] = format_time(site.clock.now())
+        await site.kube.merge_patch(GPU_POOL, pool.metadata.name, {"status": wanted}, site.namespace, "status")

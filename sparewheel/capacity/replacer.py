@@ -1,0 +1,102 @@
+"""One spare for one bad host: what the remediation's stages call. Idempotent for the same owner."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sparewheel.api.gpu_host import GpuHost, HostPhase
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.capacity import steps
+from sparewheel.capacity.choose import spares_in_order
+from sparewheel.capacity.claims import ClaimedError, claim_first, let_go, owner_of
+from sparewheel.capacity.claims import holds as holds_claim
+from sparewheel.capacity.hosts import entering, hosts_of, read_host
+from sparewheel.capacity.port import BadNode, CheckResult, Proof
+from sparewheel.capacity.providers import ProviderOf
+from sparewheel.capacity.steps import Site
+from sparewheel.clock import Clock
+from sparewheel.kube.port import Kube
+
+BEFORE_CHECKS = frozenset({HostPhase.SPARE, HostPhase.JOINING})
+
+
+@dataclass(slots=True)
+class PoolReplacer:
+    """Implements ``sparewheel.remediation.stages.replacer.Replacer``. Raises CapacityError or KubeError."""
+
+    kube: Kube
+    clock: Clock
+    provider_of: ProviderOf
+
+    async def host_of(self, pool: GpuPool, node: str) -> str | None:
+        """Name of the pool's host that serves as ``node``."""
+        hosts = await hosts_of(self.kube, pool.metadata.namespace or "", pool.metadata.name)
+        return next((host.spec.host for host in hosts if host.status.node_name == node), None)
+
+    async def claim_spare(
+        self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]
+    ) -> str | None:
+        """The host that ``owner`` holds already, else the best free one that it gets; None: there is none."""
+        namespace = pool.metadata.namespace or ""
+        hosts = await hosts_of(self.kube, namespace, pool.metadata.name)
+        near = next((host for host in hosts if host.spec.host == near_host), None)
+        order = spares_in_order(hosts, near=near, refused=refused)
+        purpose = f"takes the place of {near_host}" if near_host else "takes the place of a bad host"
+        host = await claim_first(self.kube, namespace, hosts, order, owner, purpose, self.clock)
+        return host.spec.host if host is not None else None
+
+    async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
+        """Read afresh: is the host claimed by ``owner``?"""
+        return await holds_claim(self.kube, pool.metadata.namespace or "", host, owner)
+
+    async def join_spare(self, pool: GpuPool, host: str, owner: str) -> str:
+        """Bring the host into the cluster, tainted; the Node's name."""
+        site, found = await self._held(pool, host, owner)
+        if found.status.phase in BEFORE_CHECKS:
+            found = await steps.join(site, found, owner)
+        return found.status.node_name or found.spec.host
+
+    async def check_spare(self, pool: GpuPool, host: str, owner: str) -> CheckResult:
+        site, found = await self._held(pool, host, owner)
+        return await steps.check(site, found)
+
+    async def admit(self, pool: GpuPool, host: str, owner: str) -> None:
+        """Lift the taints: the host takes the pool's work now. The claim stays until the bad host is retired."""
+        site, found = await self._held(pool, host, owner)
+        await steps.admit(site, found, owner, keep_claim=True)
+
+    async def give_up(self, pool: GpuPool, host: str, owner: str, reason: str, *, quarantine: bool) -> None:
+        """Let go of the claim; ``quarantine``: the host is not fit to serve as a spare."""
+        site = await self._site(pool)
+        found = await read_host(self.kube, site.namespace, host)
+        if owner_of(found) != owner:
+            return
+        if quarantine:
+            await steps.quarantine(site, found, owner, reason)
+        elif found.status.phase is HostPhase.SPARE:
+            await let_go(self.kube, found, owner, entering(HostPhase.SPARE, self.clock, found.status.reason))
+        else:
+            await steps.back_to_spare(site, found, owner)
+
+    async def prove_off(self, pool: GpuPool, host: str, *, power_off: bool) -> Proof:
+        return await (await self._site(pool)).provider.prove_off(host, power_off=power_off)
+
+    async def retire(self, pool: GpuPool, host: str, bad: BadNode, owner: str) -> None:
+        """Out of the cluster (or proven off), Node object deleted, host quarantined. Returns when it is so."""
+        site = await self._site(pool)
+        await steps.retire(site, await read_host(self.kube, site.namespace, host), bad.boot_id, bad.reason)
+        for spare in await hosts_of(self.kube, site.namespace, pool.metadata.name):
+            if owner_of(spare) == owner and spare.status.phase is HostPhase.ACTIVE:
+                await let_go(self.kube, spare, owner, lambda _: None)
+
+    async def _held(self, pool: GpuPool, host: str, owner: str) -> tuple[Site, GpuHost]:
+        site = await self._site(pool)
+        found = await read_host(self.kube, site.namespace, host)
+        if owner_of(found) != owner:
+            raise ClaimedError(f"host {host} is not held by {owner} but by {owner_of(found) or 'nobody'}; nothing done")
+        return site, found
+
+    async def _site(self, pool: GpuPool) -> Site:
+        """The backend is made anew for each call: its keys may have been renewed."""
+        return Site(self.kube, await self.provider_of(pool), pool, self.clock)
