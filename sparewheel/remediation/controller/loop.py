@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
 from sparewheel.kube.port import Kube, KubeError
 from sparewheel.notify.port import Notifier
 from sparewheel.remediation.controller.pool_leases import PoolLeases
+from sparewheel.remediation.controller.pools import Pools, Reconcile
 from sparewheel.remediation.controller.queue import DueQueue, Key
 from sparewheel.remediation.controller.scout import Scout
 from sparewheel.remediation.controller.state import State
@@ -31,9 +32,9 @@ from sparewheel.slurm.port import Slurm, SlurmError
 log = logging.getLogger("sparewheel.remediation")
 
 TRACKS = ("track", "spare", "jobs", "outbox")
+SWEEP_SECONDS = 2.0
 FIRST_RETRY_SECONDS = 0.5
 LAST_RETRY_SECONDS = 30.0
-PoolReconcile = Callable[[str], Awaitable[float | None]]
 
 
 @dataclass(slots=True)
@@ -54,7 +55,9 @@ class Controller:
     ports: Ports = field(init=False)
     scout: Scout = field(init=False)
     pool_leases: PoolLeases = field(init=False)
-    reconcile_pool: PoolReconcile | None = None
+    reconcile_pool: Reconcile | None = None
+    """Brings a pool to its size; None where capacity is somebody else's."""
+    pools: Pools | None = field(init=False, default=None)
     timing: LeaseTiming = field(default_factory=LeaseTiming)
     _handle: LeaseHandle | None = None
     _failures: dict[Key, int] = field(default_factory=dict[Key, int])
@@ -75,6 +78,8 @@ class Controller:
             leading=self.leading,
             drive=self.pool_leases.drive,
         )
+        if self.reconcile_pool is not None:
+            self.pools = Pools(self.state, self.pool_leases, self.reconcile_pool, self._must_lead)
         self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
 
     # ---------------------------------------------------------------- leading
@@ -86,6 +91,10 @@ class Controller:
         except LeaseLostError:
             return False
         return True
+
+    def _must_lead(self) -> None:
+        if not self.leading():
+            raise NotLeadingError(f"{self.identity} no longer leads")
 
     async def run(self) -> None:
         """Watch always; act while leading. Returns only when cancelled."""
@@ -198,7 +207,8 @@ class Controller:
             log.warning("event=record_gone error=%s", error)
             self._forget(key.name)
             return None
-        except NotLeadingError:
+        except (NotLeadingError, LeaseLostError) as error:
+            log.info("event=stopped key=%s/%s reason=%s", key.kind, key.name, error)
             return 1.0
         except PreconditionError as error:
             log.info("event=not_yet key=%s/%s reason=%s", key.kind, key.name, error)
@@ -235,16 +245,22 @@ class Controller:
             case "silence":
                 return await self.scout.probe(key.name)
             case "sweep":
-                self.pool_leases.keep_only({i.record.spec.pool for i in self.state.taken.values() if _drives(i.record)})
-                for node in self.scout.silent_nodes():
-                    self.queue.add(Key("silence", node))
-                return 2.0
+                return self._sweep()
             case "slurm":
                 return await self.scout.remember_jobs()
             case "pool":
-                return await self.reconcile_pool(key.name) if self.reconcile_pool is not None else None
+                return await self.pools.look(key.name) if self.pools is not None else None
             case _:
                 return await self._incident(key)
+
+    def _sweep(self) -> float:
+        """Look at silent nodes; give back the leases of pools where nothing goes on any more."""
+        healing = {i.record.spec.pool for i in self.state.taken.values() if _drives(i.record)}
+        reconciling = {key.name for key in self.queue.running if key.kind == "pool"}
+        self.pool_leases.keep_only(healing | reconciling)
+        for node in self.scout.silent_nodes():
+            self.queue.add(Key("silence", node))
+        return SWEEP_SECONDS
 
     async def _incident(self, key: Key) -> float | None:
         incident = self.state.taken.get(key.name)

@@ -69,10 +69,23 @@ class PoolLeases:
                 entry.handle, entry.holder = handle, ""
                 await handle.lost.wait()
 
+    def check(self, pool: str) -> None:
+        """Raise LeaseLostError unless the pool is ours to drive now."""
+        known = self._pools.get(pool)
+        if known is None or known.handle is None:
+            raise LeaseLostError(f"the lease of pool {pool} is not held; work stopped")
+        known.handle.check()
+
+    def give_back(self, pool: str) -> None:
+        """Done with the pool, or no longer waiting for its turn."""
+        known = self._pools.pop(pool, None)
+        if known is not None:
+            known.task.cancel()
+
     def keep_only(self, pools: set[str]) -> None:
-        """Give back the leases of pools where nothing is healed."""
+        """Give back the leases of all other pools."""
         for name in [name for name in self._pools if name not in pools]:
-            self._pools.pop(name).task.cancel()
+            self.give_back(name)
 
     async def drop_all(self) -> None:
         tasks = [entry.task for entry in self._pools.values()]

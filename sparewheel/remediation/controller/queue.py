@@ -48,6 +48,10 @@ class DueQueue:
         """Keys that are due some time or being handled."""
         return set(self._due) | set(self._running)
 
+    @property
+    def running(self) -> set[Key]:
+        return set(self._running)
+
     async def run(self, handler: Handler) -> None:
         """Handle keys until cancelled; then the handlers in flight are cancelled too and waited for."""
         try:

@@ -1,0 +1,69 @@
+"""Brings pools to their size when nothing of them is being healed: after a resize, a healing, a host got lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparewheel.api.remediation import Outcome
+from sparewheel.remediation.controller.pool_leases import PoolLeases
+from sparewheel.remediation.controller.state import State
+
+log = logging.getLogger("sparewheel.remediation")
+
+SETTLED_SECONDS = 60.0
+UNSETTLED_SECONDS = 2.0
+BUSY_SECONDS = 10.0
+
+
+class PoolState(Protocol):
+    """What a reconcile of capacity says."""
+
+    @property
+    def settled(self) -> bool: ...
+
+    @property
+    def message(self) -> str: ...
+
+
+Reconcile = Callable[[str, Callable[[], None]], Awaitable[PoolState]]
+"""One step for a pool; the callable raises when we may no longer write."""
+
+
+@dataclass(slots=True)
+class Pools:
+    state: State
+    leases: PoolLeases
+    reconcile: Reconcile
+    check: Callable[[], None]
+    """Raises when this controller no longer leads."""
+
+    async def look(self, name: str) -> float | None:
+        """One look at a pool; seconds until the next, None when it is gone."""
+        pool = self.state.pools.get(name)
+        if pool is None:
+            return None
+        if pool.spec.paused or pool.spec.dry_run or self._healing(name):
+            return BUSY_SECONDS
+        held_up = await self.leases.drive(name)
+        if held_up:
+            return BUSY_SECONDS
+        try:
+            result = await self.reconcile(name, lambda: self._may_write(name))
+        finally:
+            self.leases.give_back(name)
+        if not result.settled:
+            log.info("event=pool pool=%s message=%s", name, result.message)
+        return SETTLED_SECONDS if result.settled else UNSETTLED_SECONDS
+
+    def _healing(self, pool: str) -> bool:
+        return any(
+            incident.record.spec.pool == pool and incident.record.status.outcome is Outcome.OPEN
+            for incident in self.state.taken.values()
+        )
+
+    def _may_write(self, pool: str) -> None:
+        self.check()
+        self.leases.check(pool)
