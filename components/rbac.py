@@ -52,6 +52,10 @@ CONTROLLER_OWN: Final = [
     rule("coordination.k8s.io", ["leases"], [*READ, *WRITE, "delete"]),
     rule("", ["secrets"], ["get"], [CREDENTIALS_SECRET]),
 ]
+CONTROLLER_KUBELETS: Final = [
+    # A kubelet renews its Lease every ten seconds: the quickest proof that it lives.
+    rule("coordination.k8s.io", ["leases"], ["get"]),
+]
 CONTROLLER_SLURM: Final = [
     rule(SLINKY_GROUP, ["nodesets"], READ),
     rule("", ["pods"], [*READ, "patch"]),
@@ -108,4 +112,5 @@ def controller_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         *_cluster(CONTROLLER, CONTROLLER_CLUSTER, opts),
         *_namespaced(CONTROLLER, NAMESPACE, CONTROLLER_OWN, opts),
         *_namespaced(CONTROLLER, SLURM_NAMESPACE, CONTROLLER_SLURM, opts),
+        *_namespaced(CONTROLLER, "kube-node-lease", CONTROLLER_KUBELETS, opts),
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
-from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, Json, KubeError, NotFoundError
+from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, InvalidError, Json, NotFoundError, UnavailableError
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.record import fold
 from sparewheel.remediation.decide.silence import Silence
@@ -118,16 +118,24 @@ class Scout:
             return None
         try:
             self.state.hear(NodeHealth.from_wire(await self.ports.kube.get(NODE_HEALTH, node)))
-            lease = await self.ports.kube.get(LEASE, node, KUBELET_LEASES)
+            await self._hear_kubelet(node)
         except NotFoundError:
             return PROBE_SECONDS
-        except KubeError:
+        except UnavailableError:
             self._api_failed()
             raise
-        spec: Json = lease.get("spec") or {}
-        self.state.leases.hear(node, spec.get("renewTime"), self.state.clock.monotonic_seconds())
         await self.triage(node)
         return PROBE_SECONDS
+
+    async def _hear_kubelet(self, node: str) -> None:
+        """Its Lease says at most ten seconds late that it lives; without one its Node condition has to do."""
+        try:
+            lease = await self.ports.kube.get(LEASE, node, KUBELET_LEASES)
+        except (NotFoundError, InvalidError) as error:
+            log.warning("event=no_kubelet_lease node=%s error=%s", node, error)
+            return
+        spec: Json = lease.get("spec") or {}
+        self.state.leases.hear(node, spec.get("renewTime"), self.state.clock.monotonic_seconds())
 
     def _api_failed(self) -> None:
         now = self.state.clock.monotonic_seconds()
