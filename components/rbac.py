@@ -46,7 +46,6 @@ CONTROLLER_CLUSTER: Final = [
 CONTROLLER_OWN: Final = [
     rule(GROUP, ["gpupools", "remediationpolicies"], READ),
     rule(GROUP, ["gpupools/status", "remediationpolicies/status"], ["patch", "update"]),
-    rule(GROUP, ["gpupools"], ["patch", "update"]),
     rule(GROUP, ["gpuhosts", "remediations"], [*READ, *WRITE, "delete"]),
     rule(GROUP, ["gpuhosts/status", "remediations/status"], ["patch", "update"]),
     rule("coordination.k8s.io", ["leases"], [*READ, *WRITE, "delete"]),

@@ -22,6 +22,8 @@ from stacks.base import CREDENTIALS_SECRET
 from stacks.config import StackConfig
 from stacks.remediation import RemediationConfig
 
+HEALTH_PORT = 8080
+
 
 def policy_spec(config: RemediationConfig) -> RemediationPolicySpec:
     """What the cluster is told about healing."""
@@ -43,7 +45,7 @@ def policy_spec(config: RemediationConfig) -> RemediationPolicySpec:
 
 
 class Remediation(pulumi.ComponentResource):
-    """Ready when a controller leads."""
+    """Ready when the controllers have seen the whole cluster."""
 
     def __init__(self, name: str, config: StackConfig, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("sparewheel:remediation:Remediation", name, None, opts)
@@ -129,7 +131,8 @@ def controller_pod(config: StackConfig, labels: dict[str, str]) -> dict[str, Any
                 config.images,
                 config.images.sparewheel,
                 name="controller",
-                command=["python", "-m", "sparewheel.remediation.controller"],
+                command=["python", "-m", "sparewheel.remediation.controller", f"--health-port={HEALTH_PORT}"],
+                readinessProbe={"httpGet": {"path": "/healthz", "port": HEALTH_PORT}, "periodSeconds": 2},
                 env=[{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
                 resources={"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
                 securityContext={

@@ -103,7 +103,7 @@ class Cluster:
         await self.kube.merge_patch(GPU_POOL, "gpu", {"status": status}, SPACE, "status")
 
     def phases(self) -> dict[str, str]:
-        found = {}
+        found: dict[str, str] = {}
         for number in (1, 2, 3):
             host = self.kube.peek(GPU_HOST, f"n{number}", SPACE)
             found[f"n{number}"] = host["status"]["phase"] if host else "none"
