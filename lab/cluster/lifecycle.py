@@ -120,6 +120,12 @@ class DataCentre:
         for hook in hooks or []:
             hook()
 
+    def repair(self, host: Host) -> None:
+        """What a technician does: power cycle, all GPUs back, a new kernel log; the host is out of the cluster after it."""
+        self.power.reset(host)
+        ssh(self.paths, host.name, "host-leave")
+        self._renew_devices(host)
+
     def _renew_devices(self, host: Host) -> None:
         nodes = " ".join(device_nodes(host.gpus))
         commands = f"for d in {nodes}; do [ -e /dev/$d ] || mknod -m 666 /dev/$d c 1 3; done"
