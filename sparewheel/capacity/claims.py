@@ -32,22 +32,29 @@ def owner_of(host: GpuHost) -> str | None:
 
 
 async def claim(
-    kube: Kube, namespace: str, name: str, owner: str, purpose: str, clock: Clock, allowed: Callable[[GpuHost], bool]
+    kube: Kube,
+    namespace: str,
+    name: str,
+    claim: Claim,
+    allowed: Callable[[GpuHost], bool],
+    change: Change | None = None,
 ) -> GpuHost:
-    """Claim a host for ``owner``; ClaimedError when another holds it or it is no longer ``allowed``."""
+    """Claim a host, and change it in the same write; ClaimedError when another holds it or it is not ``allowed``."""
 
     def decide(host: GpuHost) -> Change | None:
         holder = owner_of(host)
-        if holder == owner:
+        if holder == claim.owner:
             return None
         if holder is not None or not allowed(host):
             by = f"claimed by {holder}" if holder else f"in phase {host.status.phase.value}"
-            raise ClaimedError(f"host {name} can't be claimed for {owner}: it is {by}")
+            raise ClaimedError(f"host {name} can't be claimed for {claim.owner}: it is {by}")
 
-        def change(status: GpuHostStatus) -> None:
-            status.claim = Claim(owner=owner, purpose=purpose, time=clock.now())
+        def claimed(status: GpuHostStatus) -> None:
+            if change is not None:
+                change(status)
+            status.claim = claim
 
-        return change
+        return claimed
 
     return await update_status(kube, namespace, name, decide)
 
@@ -67,7 +74,8 @@ async def claim_first(
             return host
     for host in order:
         try:
-            return await claim(kube, namespace, host.metadata.name, owner, purpose, clock, is_free)
+            ours = Claim(owner=owner, purpose=purpose, time=clock.now())
+            return await claim(kube, namespace, host.metadata.name, ours, is_free)
         except (ClaimedError, ConflictError, NotFoundError):
             continue  # another was quicker
     return None

@@ -79,7 +79,10 @@ class BadNode:
 
 
 class CapacityProvider(Protocol):
-    """Every method is idempotent, bounded by the backend's own deadline, and raises CapacityError."""
+    """Every method is idempotent, bounded by the backend's own deadline, and raises CapacityError.
+
+    A backend that works through the API server lets KubeError through as it is.
+    """
 
     @property
     def keeps_node(self) -> bool:

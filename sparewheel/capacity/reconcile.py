@@ -81,13 +81,20 @@ async def reconcile_pool(
         return ReconcileResult(settled=False, message="paused", look_again_seconds=SETTLED_LOOK_SECONDS)
     provider = provider or await provider_for(kube, pool)
     site = Site(kube, provider, pool, clock, before_write, require_health)
+    try:
+        return await _reconcile(site, idle)
+    except UnreachableError as error:
+        return ReconcileResult(settled=False, message=str(error))
+
+
+async def _reconcile(site: Site, idle: Idle) -> ReconcileResult:
     run = await _look(site, idle)
     await _tidy(run)
     await _claim_more(run)
     await _together([_bring_in(run, name) for name in run.plan.bring_in])
     await _together([_put_back(run, name) for name in run.plan.put_back])
     for name in run.plan.drain:
-        await steps.begin_drain(site, run.host(name), run.owner, _why(run, name))
+        await steps.begin_drain(run.site, run.host(name), run.owner, _why(run, name))
     await _together([_drained(run, name) for name in (*run.plan.drain, *run.plan.draining)])
     await _together([_warm_up(run, name) for name in run.plan.warm_up])
     return await _report(run)
@@ -205,8 +212,7 @@ async def _drained(run: _Run, name: str) -> None:
     host = await read_host(site.kube, site.namespace, name)
     if owner_of(host) != run.owner:
         return
-    if host.status.phase is not HostPhase.DRAINING:  # cut between claim and phase
-        host = await steps.begin_drain(site, host, run.owner, _why(run, name))
+    host = await steps.begin_drain(site, host, run.owner, _why(run, name))  # perhaps cut before the cordon
     waits = await run.idle(site.kube, site.pool, host.status.node_name or name)
     if waits:
         run.notes.append(f"{name} waits for {waits}")
@@ -214,8 +220,8 @@ async def _drained(run: _Run, name: str) -> None:
     try:
         if name in run.plan.replaced:
             annotation: Json = {"metadata": {"annotations": {ANNOTATION_REPLACE_DONE: format_time(site.clock.now())}}}
-            await steps.retire(site, host, host.status.boot_id or "", "replaced on request")
             await site.kube.merge_patch(GPU_HOST, name, annotation, site.namespace)
+            await steps.retire(site, host, host.status.boot_id or "", "replaced on request")
         else:
             await steps.back_to_spare(site, host, run.owner)
     except UnreachableError as error:

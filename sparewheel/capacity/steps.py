@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sparewheel.api.gpu_host import GpuHost, GpuHostStatus, HostPhase
+from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostStatus, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import (
     LABEL_HOST,
@@ -147,13 +147,9 @@ async def begin_drain(site: Site, host: GpuHost, owner: str, purpose: str) -> Gp
         site.kube,
         site.namespace,
         host.spec.host,
-        owner,
-        purpose,
-        site.clock,
+        Claim(owner=owner, purpose=purpose, time=site.clock.now()),
         lambda now: now.status.phase is HostPhase.ACTIVE,
-    )
-    host = await as_owner(
-        site.kube, site.namespace, host.spec.host, owner, entering(HostPhase.DRAINING, site.clock, purpose)
+        entering(HostPhase.DRAINING, site.clock, purpose),
     )
     name = host.status.node_name or host.spec.host
     if await find_node(site.kube, name) is not None:

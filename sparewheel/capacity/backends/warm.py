@@ -17,8 +17,8 @@ from sparewheel.api.names import (
     TAINT_SPARE,
 )
 from sparewheel.capacity.nodes import edit_node, labels_of, placing, uncordoning
-from sparewheel.capacity.port import CapacityError, Inventory, JoinRequest, Proof, Taint, UnreachableError
-from sparewheel.kube.port import NODE, Json, Kube, KubeError, NotFoundError
+from sparewheel.capacity.port import CapacityError, Inventory, JoinRequest, Proof, Taint
+from sparewheel.kube.port import NODE, Json, Kube, NotFoundError
 
 LABEL_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 LABEL_FABRIC_BLOCK: Final = "topology.kubernetes.io/block"
@@ -36,10 +36,7 @@ class WarmProvider:
         return True
 
     async def list_hosts(self) -> list[Inventory]:
-        try:
-            listing = await self.kube.list(NODE, label_selector=self.node_selector)
-        except KubeError as error:
-            raise UnreachableError(f"warm nodes {dict(self.node_selector)} can't be listed: {error}") from error
+        listing = await self.kube.list(NODE, label_selector=self.node_selector)
         return [
             Inventory(
                 host=str(node["metadata"]["name"]),
@@ -100,11 +97,6 @@ class WarmProvider:
             await edit_node(self.kube, host, change)
         except NotFoundError as error:
             raise CapacityError(f"node {host} is not in the cluster; a warm host is a Node that is there") from error
-        except KubeError as error:
-            raise UnreachableError(f"node {host} can't be changed: {error}") from error
 
     async def _uncordon(self, host: str) -> None:
-        try:
-            await edit_node(self.kube, host, uncordoning)
-        except KubeError as error:
-            raise UnreachableError(f"node {host} can't be uncordoned: {error}") from error
+        await edit_node(self.kube, host, uncordoning)
