@@ -1,0 +1,154 @@
+"""The budget on replacing, the breaker on fencing, the veto, and the gate before a worker pod goes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparewheel.api.remediation import FenceKind, JobRecord, NodeStage, Outcome, Remediation
+from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.remediation.decide.budget import breaker_open, fenced_within, replacement_refused
+from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
+from sparewheel.remediation.decide.observations import HealthView, PodView, SlurmNodeView, Unknown
+from sparewheel.remediation.decide.veto import veto_reason
+from tests.support.incidents import at, claimed, fenced, node, pool, remediation, stage, worker
+
+
+def on_node(name: str, node_name: str) -> Remediation:
+    record = fenced(name)
+    record.spec.node = node_name
+    return record
+
+
+# -------------------------------------------------------------------- budget
+def test_one_replacement_at_a_time_by_default() -> None:
+    first, second = claimed(on_node("a", "n1")), on_node("b", "n2")
+    assert replacement_refused("a", "gpu", pool().spec, [first, second]) == ""
+    assert "1 of 1 in use: a" in replacement_refused("b", "gpu", pool().spec, [first, second])
+
+
+def test_a_closed_or_a_foreign_incident_takes_no_slot() -> None:
+    healed, elsewhere = claimed(on_node("a", "n1")), claimed(on_node("b", "n2"))
+    healed.status.outcome = Outcome.HEALED
+    elsewhere.spec.pool = "other"
+    assert replacement_refused("c", "gpu", pool().spec, [healed, elsewhere]) == ""
+
+
+@given(
+    limit=st.integers(min_value=1, max_value=4),
+    order=st.permutations(list(range(6))),
+)
+def test_claiming_one_after_the_other_never_exceeds_the_budget(limit: int, order: list[int]) -> None:
+    spec = pool(max_concurrent_replacements=limit).spec
+    records = [on_node(f"i{index}", f"n{index}") for index in range(6)]
+    for index in order:
+        if not replacement_refused(records[index].metadata.name, "gpu", spec, records):
+            claimed(records[index])
+    assert sum(record.status.replacement.claimed_at is not None for record in records) == limit
+
+
+# -------------------------------------------------------------------- the breaker
+def test_the_breaker_opens_when_one_more_fence_would_be_too_many() -> None:
+    policy = RemediationPolicySpec(max_fenced_nodes=2, fenced_window_seconds=300)
+    records = [on_node("a", "n1"), on_node("b", "n2")]
+    assert not breaker_open("b", policy, records, at(10))
+    assert breaker_open("c", policy, records, at(10))
+    assert not breaker_open("c", policy, records, at(400)), "the window moves on"
+
+
+def test_only_fences_that_end_jobs_count() -> None:
+    drained, dry = on_node("a", "n1"), on_node("b", "n2")
+    drained.status.fence = FenceKind.DRAIN
+    dry.spec.dry_run = True
+    assert fenced_within([drained, dry], at(10), 300) == set()
+
+
+# -------------------------------------------------------------------- veto
+def test_a_pod_with_the_label_vetoes_until_it_has_ended() -> None:
+    assert veto_reason((PodView("eval", "team", "u", veto=True),)) == "the veto of pod team/eval"
+    assert veto_reason((PodView("eval", "team", "u", veto=True, finished=True),)) == ""
+    assert veto_reason((PodView("eval", "team", "u", veto=True, deletion_due=at(0)),)) != ""
+    assert veto_reason((worker(),)) == ""
+
+
+def test_a_look_up_that_failed_vetoes() -> None:
+    assert "503" in veto_reason(Unknown("list Pod: 503"))
+
+
+# -------------------------------------------------------------------- the gate before the worker pod goes
+def health(*, since_fence: bool = True, ago: float = 1.0, alive: frozenset[int] | None = frozenset()) -> HealthView:
+    return HealthView(heard_seconds_ago=ago, heard_since_fence=since_fence, jobs_alive=alive)
+
+
+def test_the_agents_word_opens_the_gate() -> None:
+    assert jobs_gate(fenced(), health(), None, at(2)).open
+
+
+def test_the_agents_word_is_taken_only_fresh_after_the_fence_and_when_it_could_look() -> None:
+    for said in (
+        health(since_fence=False),
+        health(ago=60.0),
+        health(alive=None),
+        health(alive=frozenset({7})),
+        None,
+    ):
+        assert not jobs_gate(fenced(), said, None, at(2)).open
+
+
+def test_the_grace_is_given_whole_and_then_over() -> None:
+    assert not jobs_gate(fenced(struck=1.0), None, None, at(60.9)).open
+    assert jobs_gate(fenced(struck=1.0), None, None, at(61.0)).open
+
+
+def test_nobody_there_or_host_off_needs_no_grace() -> None:
+    assert jobs_gate(fenced(jobs=[]), None, None, at(2)).open
+    off = fenced()
+    off.status.replacement.proven_off_at = at(2)
+    assert jobs_gate(off, None, None, at(2)).open
+
+
+def test_before_the_strike_the_gate_is_shut() -> None:
+    assert not jobs_gate(remediation(), health(), None, at(500)).open
+
+
+def test_a_drained_node_with_a_running_job_is_not_empty() -> None:
+    """soperator 2635, NVSentinel 919: DRAIN with ALLOCATED is not ready to delete, however long it lasts."""
+    record = fenced()
+    record.status.fence = FenceKind.DRAIN
+    busy = SlurmNodeView("gpu-0", frozenset({"DRAIN", "ALLOCATED"}))
+    assert not jobs_gate(record, None, busy, at(100_000)).open
+    record.status.jobs = [JobRecord(job_id=7, closed=True)]
+    assert jobs_gate(record, None, SlurmNodeView("gpu-0", frozenset({"DRAIN", "IDLE"})), at(10)).open
+    assert not jobs_gate(record, None, None, at(100_000)).open, "Slurm not answering is not empty"
+
+
+# -------------------------------------------------------------------- other pods
+def test_what_a_drain_leaves_alone() -> None:
+    pods = [
+        worker(),
+        PodView("ds", "kube-system", "1", daemon=True),
+        PodView("static", "kube-system", "2", mirror=True),
+        PodView("done", "team", "3", finished=True),
+        PodView("eval", "team", "4", veto=True),
+        PodView("agent", "sparewheel", "5", app_name="sparewheel-agent"),
+        PodView("web", "team", "6"),
+    ]
+    assert [pod.name for pod in evictable(pods, "sparewheel-agent")] == ["web"]
+
+
+def test_budgets_are_honoured_until_the_deadline() -> None:
+    record = fenced()
+    assert not deadline_over(record, 300, at(10_000)), "the drain has not begun"
+    record.status.stages.append(stage(NodeStage.DRAINED, 2))
+    assert not deadline_over(record, 300, at(301))
+    assert deadline_over(record, 300, at(302))
+
+
+def test_a_pod_is_stuck_when_its_kubelet_is_dead_and_its_time_over() -> None:
+    """CAPI 2998: a drain that waits for a dead kubelet."""
+    ending = worker(deletion_due=at(10))
+    assert not stuck(ending, node(ready=None), at(9))
+    assert stuck(ending, node(ready=None), at(11))
+    assert not stuck(ending, node(ready=True), at(11))
+    assert stuck(ending, node(ready=True), at(71))
+    assert not stuck(worker(), node(ready=None), at(10_000)), "nobody asked for its deletion"
