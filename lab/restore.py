@@ -1,7 +1,8 @@
-"""Back to a healthy platform after faults, without taking the stack down: what a repair crew and an administrator would do.
+"""Back to a healthy platform after faults, the stack left alone: what repair crews and administrators would do.
 
-Jobs are cancelled, records deleted, hosts that were struck or cut off are repaired (power cycle, GPUs, a new kernel log)
-and given back: their GpuHost object goes, so the pool finds them in its inventory as spares. Then the pools are awaited.
+Jobs are cancelled, records deleted, hosts that were struck or cut off are repaired (power cycle, GPUs, a new kernel
+log) and given back: their GpuHost object goes, so the pool finds them in its inventory as spares. Then the pools are
+awaited.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class DataCentre:
             hook()
 
     def repair(self, host: Host) -> None:
-        """What a technician does: power cycle, all GPUs back, a new kernel log; the host is out of the cluster after it."""
+        """What a technician does: power cycle, GPUs back, a new kernel log; the host is out of the cluster then."""
         self.power.reset(host)
         ssh(self.paths, host.name, "host-leave")
         self._renew_devices(host)

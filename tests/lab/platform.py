@@ -1,0 +1,175 @@
+"""The platform as a test sees it: a researcher's jobs, faults, and the records of what was done about them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.cluster.bootstrap import kubectl
+from lab.demo.cluster import StoryError, await_, hosts, remediations, sparewheel
+from lab.demo.receiver import Inbox
+from lab.demo.researcher import Researcher, ResearcherError
+from lab.paths import Paths
+from sparewheel.api.base import format_time
+from sparewheel.api.gpu_host import GpuHost, HostPhase
+from sparewheel.api.names import CONTROLLER_LEASE, NAMESPACE
+from sparewheel.api.remediation import JobRecord, NodeStage, Outcome, Remediation
+
+JOBS = Path(__file__).parent / "jobs"
+HEAL_SECONDS = 240
+
+
+@dataclass(slots=True)
+class Platform:
+    """A running platform with one researcher."""
+
+    paths: Paths
+    alice: Researcher
+    inbox: Inbox
+
+    def submit(self, nodes: int = 2, options: str = "", **settings: int) -> int:
+        """The trap-and-sleep job; ``settings`` are its environment (SAVE_SECONDS ...)."""
+        script = (JOBS / "trap.sbatch").read_bytes()
+        self.alice.ssh("mkdir -p jobs && cat > jobs/trap.sbatch", stdin=script)
+        words = " ".join(f"{name}={value}" for name, value in settings.items())
+        return self.alice.sbatch(f"--gres=gpu:8 -N {nodes} {options} trap.sbatch", "jobs", words)
+
+    def events(self, job: int) -> list[dict[str, Any]]:
+        """What the job's ranks wrote down."""
+        path = self.alice.home() / "runs" / str(job) / "events.jsonl"
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+    def await_event(self, job: int, name: str, attempt: int, seconds: float = HEAL_SECONDS) -> dict[str, Any]:
+        return self.awaiting(
+            f"{name} of attempt {attempt} of job {job}",
+            lambda: next((e for e in self.events(job) if (e["event"], e["attempt"]) == (name, attempt)), None),
+            seconds,
+            lambda: (
+                f"events: {[(e['event'], e['attempt'], e['rank']) for e in self.events(job)]}; {self.alice.job(job)}"
+            ),
+        )
+
+    def running(self, **settings: int) -> tuple[int, list[str]]:
+        """A job that trains, and the nodes it trains on, the batch host's first."""
+        job = self.submit(2, "", **settings)
+        self.await_event(job, "first_step", 0, 90)
+        return job, self.nodes_of(job)
+
+    def nodes_of(self, job: int) -> list[str]:
+        names = self.alice.ssh(f"scontrol show hostnames $(squeue -h -j {job} -o %N)").split()
+        return [self.node_of_slurm(name) for name in names]
+
+    def node_of_slurm(self, name: str) -> str:
+        selector = f"nodeset.slinky.slurm.net/pod-hostname={name}"
+        path = "jsonpath={.items[0].spec.nodeName}"
+        return kubectl(self.paths, "-n", "slurm", "get", "pods", "-l", selector, "-o", path)
+
+    def inject(self, node: str, bite: str = "crash", fault: str = "xid79") -> None:
+        sparewheel(self.paths, "inject", fault, "--node", node, "--gpu", "3", "--bite", bite)
+
+    def incident(self, node: str, seconds: float = 60) -> Remediation:
+        return self.awaiting(
+            f"an incident of node {node}",
+            lambda: next((r for r in remediations(self.paths) if r.spec.node == node), None),
+            seconds,
+            lambda: f"incidents: {[r.metadata.name for r in remediations(self.paths)]}",
+        )
+
+    def record(self, name: str) -> Remediation:
+        return next(r for r in remediations(self.paths) if r.metadata.name == name)
+
+    def await_record(
+        self, name: str, what: str, holds: Callable[[Remediation], bool], seconds: float = HEAL_SECONDS
+    ) -> Remediation:
+        def look() -> Remediation | None:
+            record = self.record(name)
+            return record if holds(record) else None
+
+        return self.awaiting(what, look, seconds, lambda: self.say(name))
+
+    def healed(self, name: str) -> Remediation:
+        return self.await_record(name, f"{name} is healed", lambda r: r.status.outcome is Outcome.HEALED)
+
+    def job_record(self, name: str, job: int) -> JobRecord:
+        return next(j for j in self.record(name).status.jobs if j.job_id == job)
+
+    def say(self, name: str) -> str:
+        status = self.record(name).status
+        jobs = [(j.job_id, j.attempt_after, j.message) for j in status.jobs]
+        return f"{name}: {status.outcome} in {status.stage}, waits for {status.waiting_for!r}, jobs {jobs}"
+
+    def host(self, name: str) -> GpuHost:
+        return hosts(self.paths)[name]
+
+    def node_exists(self, name: str) -> bool:
+        return bool(kubectl(self.paths, "get", "node", name, "--ignore-not-found", "-o", "name").strip())
+
+    @contextmanager
+    def no_spares(self) -> Iterator[None]:
+        """Every spare is in somebody else's hands, by a claim of another owner."""
+        spares = [host.metadata.name for host in hosts(self.paths).values() if host.status.phase is HostPhase.SPARE]
+        claim = {"owner": "somebody/else", "purpose": "test", "time": format_time(datetime.now(UTC))}
+        for name in spares:
+            self._patch_host(name, {"status": {"claim": claim}})
+        try:
+            yield
+        finally:
+            for name in spares:
+                self._patch_host(name, {"status": {"claim": None}})
+
+    def _patch_host(self, name: str, patch: dict[str, Any]) -> None:
+        kubectl(
+            self.paths, "-n", NAMESPACE, "patch", "gpuhosts.sparewheel.dev", name, "--subresource=status",
+            "--type=merge", "-p", json.dumps(patch),
+        )  # fmt: skip
+
+    def leader(self) -> str:
+        """Pod of the controller that leads."""
+        path = "jsonpath={.spec.holderIdentity}"
+        holder = kubectl(self.paths, "-n", NAMESPACE, "get", "lease", CONTROLLER_LEASE, "-o", path)
+        return holder.partition("_")[0]
+
+    def kill_leader(self) -> str:
+        """SIGKILL to the leading controller's process; the name of its pod."""
+        pod = self.leader()
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                command = (entry / "cmdline").read_bytes()
+                environment = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"sparewheel.remediation.controller" in command and f"POD_NAME={pod}".encode() in environment:
+                os.kill(int(entry.name), signal.SIGKILL)
+                return pod
+        raise AssertionError(f"no process of pod {pod}")
+
+    def kill_when(self, name: str, stage: NodeStage) -> str:
+        """SIGKILL the leader as soon as the incident's ``stage`` has begun."""
+        self.await_record(name, f"{stage} begins", lambda r: any(s.name is stage for s in r.status.stages))
+        return self.kill_leader()
+
+    @staticmethod
+    def awaiting(what: str, look: Callable[[], Any], seconds: float, seen: Callable[[], str]) -> Any:
+        try:
+            return await_(what, look, seconds=seconds, seen=seen)
+        except StoryError as error:
+            pytest.fail(str(error))
+
+
+def ssh_works(researcher: Researcher) -> bool | None:
+    try:
+        researcher.ssh("true")
+    except ResearcherError:
+        return None
+    return True

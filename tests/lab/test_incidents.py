@@ -1,0 +1,186 @@
+"""Faults on the running platform, end to end: real kubelets, real Slurm, a job that traps and sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab import stack
+from lab.cluster.bootstrap import kubectl
+from lab.cluster.lifecycle import DataCentre
+from lab.demo.cluster import sparewheel
+from lab.demo.receiver import receiver
+from lab.demo.researcher import Researcher
+from lab.machines.inventory import MACHINE_IP, load_inventory
+from lab.paths import Paths
+from lab.restore import restore
+from sparewheel.api.gpu_host import HostPhase
+from sparewheel.api.names import LABEL_VETO, NAMESPACE
+from sparewheel.api.remediation import NodeStage, Outcome, Trigger
+from tests.lab.platform import HEAL_SECONDS, Platform, ssh_works
+
+pytestmark = pytest.mark.timeout(600)
+
+VETO_POD = f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: holds-a-key, namespace: default, labels: {{{LABEL_VETO}: "true"}}}}
+spec:
+  nodeName: NODE
+  tolerations: [{{operator: Exists}}]
+  terminationGracePeriodSeconds: 0
+  containers: [{{name: pause, image: "sparewheel.local/base:26.05", command: [sleep, infinity]}}]
+"""
+
+
+@pytest.fixture(scope="session")
+def standing(data_centre: DataCentre, lab_paths: Paths) -> Iterator[Platform]:
+    """The stack on the data centre, and somewhere for messages to go."""
+    stack.up(lab_paths)
+    with receiver(MACHINE_IP, 8900) as inbox:
+        platform = Platform(lab_paths, Researcher(lab_paths, "alice"), inbox)
+        Platform.awaiting("alice can log in", lambda: ssh_works(platform.alice), 120, lambda: "ssh refuses")
+        yield platform
+
+
+@pytest.fixture
+def platform(standing: Platform) -> Platform:
+    """Everything healthy, no job, no record, no message."""
+    restore(standing.paths)
+    standing.inbox.messages.clear()
+    return standing
+
+
+def test_a_gpu_dies_and_the_job_goes_on(platform: Platform) -> None:
+    job, (batch, second) = platform.running(SAVE_SECONDS=2)
+    rival = platform.submit()
+    platform.inject(second)
+    name = platform.incident(second).metadata.name
+    platform.await_event(job, "first_step", 1)
+    saved = max(event["step"] for event in platform.events(job) if event["event"] == "saved" and event["attempt"] == 0)
+    resumed = platform.await_event(job, "start", 1)
+    assert resumed["resumed_from_step"] == saved
+    record = platform.healed(name)
+    assert record.status.replacement.bad_host == second
+    assert platform.host(second).status.phase is HostPhase.QUARANTINED
+    assert not platform.node_exists(second)
+    assert batch in platform.nodes_of(job)
+    assert second not in platform.nodes_of(job)
+    platform.await_record(name, "the job's track is closed", lambda r: all(j.closed for j in r.status.jobs))
+    followed = platform.job_record(name, job)
+    assert (followed.attempt_after, followed.resumed_from_step) == (1, saved)
+    assert platform.alice.job(rival).state == "PENDING"
+    told = platform.inbox.of("incident.detected")
+    assert len(told) == 1
+    assert str(job) in told[0].body["text"] + str(told[0].body["jobs"])
+    assert f"resumed from step {saved}" in sparewheel(platform.paths, "why", str(job)).replace("\n", " ")
+    assert "resumed from step" in platform.alice.ssh(f"scontrol show job {job}")
+
+
+def test_the_batch_host_dies(platform: Platform) -> None:
+    job, (batch, _) = platform.running(SAVE_SECONDS=2)
+    platform.inject(batch)
+    name = platform.incident(batch).metadata.name
+    platform.await_event(job, "first_step", 1)
+    platform.healed(name)
+
+
+def test_a_hung_rank_is_ended_after_the_grace(platform: Platform) -> None:
+    job, (_, second) = platform.running(SAVE_SECONDS=1)
+    platform.inject(second, bite="hang")
+    name = platform.incident(second).metadata.name
+    platform.await_event(job, "first_step", 1)
+    platform.healed(name)
+    late = [event for event in platform.events(job) if event["attempt"] == 0 and event["event"] == "saved"]
+    assert {event["rank"] for event in late} == {0}
+
+
+def test_a_vetoed_node_is_fenced_and_told_and_nothing_more(platform: Platform) -> None:
+    job, (_, second) = platform.running()
+    kubectl(platform.paths, "apply", "-f", "-", stdin=VETO_POD.replace("NODE", second))
+    try:
+        platform.inject(second)
+        name = platform.incident(second).metadata.name
+        vetoed = platform.await_record(
+            name, "the veto is seen", lambda r: any(s.name is NodeStage.VETOED for s in r.status.stages)
+        )
+        platform.await_event(job, "saved", 0)
+        Platform.awaiting(
+            "people are told of the wait",
+            lambda: platform.inbox.of("incident.waiting") or None,
+            60,
+            lambda: str([m.body.get("event") for m in platform.inbox.messages]),
+        )
+        assert platform.node_exists(second)
+        assert platform.record(name).status.outcome is Outcome.OPEN
+        assert "holds-a-key" in vetoed.status.waiting_for
+        assert kubectl(platform.paths, "get", "pod", "holds-a-key", "-o", "jsonpath={.status.phase}") == "Running"
+    finally:
+        kubectl(platform.paths, "delete", "pod", "holds-a-key", "--ignore-not-found", "--wait=true")
+    platform.healed(name)
+
+
+def test_without_a_spare_nothing_is_deleted_and_it_goes_on_when_one_comes(platform: Platform) -> None:
+    with platform.no_spares():
+        job, (_, second) = platform.running()
+        platform.inject(second)
+        name = platform.incident(second).metadata.name
+        platform.await_record(name, "it waits for a spare", lambda r: "spare" in r.status.waiting_for)
+        platform.await_event(job, "saved", 0)
+        Platform.awaiting(
+            "people are told of the wait",
+            lambda: platform.inbox.of("incident.waiting") or None,
+            60,
+            lambda: str([m.body.get("event") for m in platform.inbox.messages]),
+        )
+        assert platform.node_exists(second)
+        assert platform.host(second).status.phase is not HostPhase.QUARANTINED
+    platform.healed(name)
+    platform.await_event(job, "first_step", 1)
+    assert len(platform.inbox.of("incident.waiting")) == 1
+
+
+def test_a_lost_host_is_proven_off_before_its_pod_is_given_away(platform: Platform) -> None:
+    job, (_, second) = platform.running()
+    centre = DataCentre(platform.paths)
+    centre.power.crash(load_inventory(platform.paths.state).host(second))
+    record = platform.incident(second, 120)
+    assert record.spec.trigger is Trigger.NODE_LOST
+    name = record.metadata.name
+    platform.await_event(job, "first_step", 1)
+    healed = platform.healed(name)
+    assert healed.status.replacement.proven_off_at is not None
+    assert not centre.power.is_on(load_inventory(platform.paths.state).host(second))
+
+
+def test_a_job_that_crashed_before_the_fence_comes_back(platform: Platform) -> None:
+    """The rank dies and the batch script ends non-zero; the kernel's line comes only then."""
+    job, (_, second) = platform.running()
+    platform.alice.ssh(f"scontrol show job {job} >/dev/null")
+    slurm_kill = f"scancel --signal=TERM --full {job}"
+    platform.alice.ssh(slurm_kill)
+    Platform.awaiting(
+        "the job has ended by itself",
+        lambda: True if platform.alice.job(job).state != "RUNNING" else None,
+        60,
+        lambda: str(platform.alice.job(job)),
+    )
+    platform.inject(second, bite="silent")
+    name = platform.incident(second).metadata.name
+    platform.await_event(job, "first_step", 1)
+    platform.healed(name)
+    assert platform.job_record(name, job).crashed_by_itself
+
+
+@pytest.mark.parametrize("stage", [NodeStage.FENCED, NodeStage.DRAINED, NodeStage.REPLACED])
+def test_the_controller_is_killed_and_the_other_one_finishes(platform: Platform, stage: NodeStage) -> None:
+    job, (_, second) = platform.running(SAVE_SECONDS=1)
+    platform.inject(second)
+    name = platform.incident(second).metadata.name
+    platform.kill_when(name, stage)
+    platform.healed(name)
+    platform.await_event(job, "first_step", 1, HEAL_SECONDS)
+    assert len(platform.inbox.of("incident.detected")) == 1
+    hosts = kubectl(platform.paths, "-n", NAMESPACE, "get", "gpuhosts", "-o", "jsonpath={.items[*].status.phase}")
+    assert sorted(hosts.split()) == ["Active", "Active", "Quarantined"]
