@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -76,10 +76,11 @@ class ProjectStack:
     def configure(self, config: Mapping[str, Any], secrets: Mapping[str, str] | None = None) -> None:
         """Write the stack's file; secrets already there stay."""
         path = self.folder / "stacks" / "Pulumi.test.yaml"
-        before: dict[str, Any] = yaml.safe_load(path.read_text()) or {}
-        kept = {k: v for k, v in (before.get("config") or {}).items() if isinstance(v, dict) and "secure" in v}
+        before = cast("dict[str, Any]", yaml.safe_load(path.read_text()) or {})
+        old = cast("dict[str, Any]", before.get("config") or {})
+        kept = {key: value for key, value in old.items() if "secure" in str(value)}
         before["config"] = {**kept, **{f"sparewheel:{key}": value for key, value in config.items()}}
-        path.write_text(yaml.safe_dump(before))
+        path.write_text(json.dumps(before))  # JSON is YAML
         for name, value in (secrets or {}).items():
             self.good("config", "set", "--secret", name, "--", value)
 

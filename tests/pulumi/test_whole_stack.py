@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,11 @@ def config(kubeconfig: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def stack(api_server: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectStack]:
+def stack(api_server: Path, tmp_path_factory: pytest.TempPathFactory) -> ProjectStack:
     stack = ProjectStack(tmp_path_factory.mktemp("whole"))
     stack.configure(config(api_server), {**SECRETS, "power-ssh": "CANARY-power"})
     stack.up()
-    yield stack
+    return stack
 
 
 def kubectl(kubeconfig: Path, *arguments: str) -> str:

@@ -1,0 +1,125 @@
+"""What a pool's machines look like to an API server that has no kubelets: Nodes, agents' reports, ready workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from sparewheel.api.base import format_time
+from sparewheel.api.crd import crd_manifests
+from sparewheel.clock import SystemClock
+from sparewheel.kube.access import from_file
+from sparewheel.kube.client import KubeClient
+from sparewheel.kube.install import apply, apply_crds
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, NODE_SET, Resource
+
+NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+SLINKY_CRDS = Path(__file__).parents[2] / "lab/standins/slinky/manifests/crds"
+Answer = TypeVar("Answer")
+
+
+class Cluster:
+    """Synchronous, since the tests wait for Pulumi's command line anyway."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
+
+    def do(self, work: Callable[[KubeClient], Awaitable[Answer]]) -> Answer:
+        async def run() -> Answer:
+            async with KubeClient(from_file(self.kubeconfig)) as kube:
+                return await work(kube)
+
+        return asyncio.run(run())
+
+    def prepare(self, nodes: int) -> None:
+        """Kinds, namespaces, and healthy nodes ``n1`` and up with the label ``fleet=a``."""
+
+        async def work(kube: KubeClient) -> None:
+            slinky = [yaml.safe_load(path.read_text()) for path in sorted(SLINKY_CRDS.glob("*.yaml"))]
+            await apply_crds(kube, [*crd_manifests(), *slinky])
+            for name in ("slurm", "sparewheel"):
+                await apply(kube, NAMESPACE, {"metadata": {"name": name}})
+            for number in range(1, nodes + 1):
+                await _node(kube, f"n{number}")
+
+        self.do(work)
+
+    def workers_are_ready(self, count: int) -> None:
+        """What the operator would write once the workers are registered in Slurm."""
+
+        async def work(kube: KubeClient) -> None:
+            status = {"readyReplicas": count, "nodeSetHash": "h", "selector": "s"}
+            await kube.merge_patch(NODE_SET, "gpu", {"status": status}, "slurm", "status")
+
+        self.do(work)
+
+    def phases(self) -> dict[str, str]:
+        async def work(kube: KubeClient) -> dict[str, str]:
+            hosts = (await kube.list(GPU_HOST, "sparewheel")).items
+            return {str(h["metadata"]["name"]): str(h.get("status", {}).get("phase", "")) for h in hosts}
+
+        return self.do(work)
+
+    def count(self, phase: str) -> int:
+        return sum(found == phase for found in self.phases().values())
+
+    def pool(self) -> dict[str, Any]:
+        return self.do(lambda kube: kube.get(GPU_POOL, "gpu", "sparewheel"))
+
+    def edit_pool(self, spec: dict[str, Any]) -> None:
+        """What somebody does by hand."""
+        self.do(lambda kube: kube.merge_patch(GPU_POOL, "gpu", {"spec": spec}, "sparewheel"))
+
+    def heal(self, bad: str, spare: str) -> None:
+        """What the controller leaves behind: the bad host quarantined, the spare in its place."""
+
+        async def work(kube: KubeClient) -> None:
+            quarantined = {"phase": "Quarantined", "reason": "XID 79", "refusedBootId": f"boot-{bad}"}
+            await kube.merge_patch(GPU_HOST, bad, {"status": quarantined}, "sparewheel", "status")
+            active = {"phase": "Active", "nodeName": spare}
+            await kube.merge_patch(GPU_HOST, spare, {"status": active}, "sparewheel", "status")
+
+        self.do(work)
+
+
+async def _node(kube: KubeClient, name: str) -> None:
+    await apply(kube, NODE, {"metadata": {"name": name, "labels": {"fleet": "a"}}, "spec": {}})
+    now = SystemClock().now()
+    status = {
+        "nodeInfo": _node_info(name),
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ")}],
+        "capacity": {"nvidia.com/gpu": "8"},
+        "allocatable": {"nvidia.com/gpu": "8"},
+    }
+    await kube.merge_patch(NODE, name, {"status": status}, subresource="status")
+    await apply(kube, NODE_HEALTH, {"apiVersion": "sparewheel.dev/v1alpha1", "kind": "NodeHealth",
+                                    "metadata": {"name": name}, "spec": {}})  # fmt: skip
+    health = {
+        "bootId": f"boot-{name}",
+        "heartbeatTime": format_time(now),
+        "heartbeatIntervalSeconds": 3600,
+        "gpus": {"expected": 8, "seen": 8},
+    }
+    await kube.merge_patch(NODE_HEALTH, name, {"status": health}, subresource="status")
+
+
+def _node_info(name: str) -> dict[str, str]:
+    unknown = dict.fromkeys(
+        (
+            "machineID",
+            "systemUUID",
+            "kernelVersion",
+            "osImage",
+            "containerRuntimeVersion",
+            "kubeletVersion",
+            "kubeProxyVersion",
+            "operatingSystem",
+            "architecture",
+        ),
+        "",
+    )
+    return {**unknown, "bootID": f"boot-{name}"}

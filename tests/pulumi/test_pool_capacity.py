@@ -1,0 +1,250 @@
+"""PoolCapacity under the real engine: build, resize, replace, drift, refusal, and what a forced replacement does.
+
+The pool's machines are Nodes of a real API server (backend ``warm``); the component is the stack's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pulumi.cluster import Cluster
+from tests.pulumi.stack import ROOT, ProjectStack
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+PROGRAM = f"""
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, {str(ROOT)!r})
+
+import pulumi
+import pulumi_kubernetes as k8s
+from components.gpu_node_pool import GpuNodePool
+from stacks.platform import Images
+from stacks.pools import Pool
+
+wanted = json.loads(Path("wanted.json").read_text())
+images = Images(**dict.fromkeys(
+    ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "login", "base", "sparewheel"), "registry.example/image:1"))
+kubeconfig = pulumi.Output.secret(Path(wanted["kubeconfig"]).read_text())
+provider = k8s.Provider("cluster", kubeconfig=kubeconfig, cluster_identifier="test")
+GpuNodePool(
+    wanted["name"],
+    Pool.model_validate(wanted["pool"]),
+    images,
+    kubeconfig=kubeconfig,
+    grace_seconds=30,
+    opts=pulumi.ResourceOptions(providers=[provider]),
+)
+"""
+
+
+class PoolStack:
+    """The pool's stack with what it is asked for."""
+
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        self.pulumi = ProjectStack(folder, PROGRAM)
+        self.cluster = cluster
+        self.name = "pool"
+        self.pool: dict[str, Any] = {
+            "name": "gpu",
+            "size": 2,
+            "spares": 1,
+            "backend": {"kind": "warm", "node_selector": {"fleet": "a"}},
+            "deadline_seconds": 45,
+            "drain_deadline_seconds": 5,
+        }
+
+    def ask(self, **changes: Any) -> None:
+        self.pool |= changes
+        wanted = {"kubeconfig": str(self.cluster.kubeconfig), "name": self.name, "pool": self.pool}
+        (self.pulumi.folder / "wanted.json").write_text(json.dumps(wanted))
+
+    def capacity(self) -> dict[str, Any]:
+        found = self.pulumi.resources("PoolCapacity")
+        assert len(found) == 1
+        return found[0]
+
+    def is_quiet(self) -> None:
+        """No change, no drift: what must hold before, during and after a healing."""
+        self.pulumi.preview_is_clean()
+        self.pulumi.has_no_drift()
+
+
+@pytest.fixture(scope="module")
+def cluster(api_server: Path) -> Cluster:
+    cluster = Cluster(api_server)
+    cluster.prepare(nodes=8)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def stack(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> PoolStack:
+    """A built pool; the tests below go on from one another's pool but each asks for what it needs."""
+    stack = PoolStack(tmp_path_factory.mktemp("pool"), cluster)
+    stack.ask()
+    build(stack)
+    return stack
+
+
+@pytest.fixture(autouse=True)
+def two_nodes(stack: PoolStack) -> None:
+    """Each test begins with the same request, whatever the one before left."""
+    if stack.pool["size"] != 2 or stack.pool.get("replace") or stack.cluster.count("Active") != 2:
+        stack.ask(size=2, replace=[])
+        stack.pulumi.up()
+
+
+def build(stack: PoolStack) -> None:
+    """The first `up`; the operator's part is done beside it, since PoolCapacity waits for the workers."""
+    process = subprocess.Popen(
+        ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--color=never"],
+        cwd=stack.pulumi.folder,
+        env=stack.pulumi.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    mark_workers_ready(stack.cluster, process)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+
+
+def mark_workers_ready(cluster: Cluster, process: subprocess.Popen[str]) -> None:
+    while process.poll() is None:
+        try:
+            cluster.workers_are_ready(10)
+        except Exception:  # noqa: BLE001 - the NodeSet isn't there yet
+            time.sleep(0.5)
+        else:
+            return
+
+
+def test_a_pool_is_built_and_a_second_look_finds_nothing(stack: PoolStack) -> None:
+    assert stack.cluster.count("Active") == 2
+    assert stack.cluster.count("Spare") == 6
+    stack.is_quiet()
+
+
+def test_a_healing_is_no_drift(stack: PoolStack) -> None:
+    phases = stack.cluster.phases()
+    bad = next(name for name, phase in phases.items() if phase == "Active")
+    spare = next(name for name, phase in phases.items() if phase == "Spare")
+    stack.cluster.heal(bad, spare)
+    stack.is_quiet()
+
+
+def test_resize_up_and_down(stack: PoolStack) -> None:
+    stack.ask(size=3)
+    said = stack.pulumi.good("preview", "--diff")
+    assert "size" in said
+    stack.pulumi.up()
+    assert stack.cluster.count("Active") == 3
+    stack.ask(size=1)
+    stack.pulumi.up()
+    assert stack.cluster.count("Active") == 1
+
+
+def test_a_host_is_replaced_on_request_and_only_once(stack: PoolStack) -> None:
+    bad = next(name for name, phase in stack.cluster.phases().items() if phase == "Active")
+    stack.ask(replace=[bad])
+    stack.pulumi.up()
+    assert stack.cluster.phases()[bad] == "Quarantined"
+    assert stack.cluster.count("Active") == 2
+    after = stack.cluster.phases()
+    stack.pulumi.up()
+    assert stack.cluster.phases() == after
+
+
+def test_a_forced_replacement_releases_nothing(stack: PoolStack) -> None:
+    """The engine creates the new one, then deletes the old one, on the same name."""
+    before, old = stack.cluster.phases(), stack.capacity()
+    stack.pulumi.up("--target-replace", old["urn"])
+    assert stack.capacity()["id"] != old["id"]
+    assert stack.cluster.phases() == before
+    stack.is_quiet()
+
+
+def test_a_tainted_resource_is_replaced_without_harm(stack: PoolStack) -> None:
+    before, old = stack.cluster.phases(), stack.capacity()
+    stack.pulumi.good("state", "taint", old["urn"], "--yes")
+    stack.pulumi.up()
+    assert stack.capacity()["id"] != old["id"]
+    assert stack.cluster.phases() == before
+
+
+def test_somebody_changes_the_pool_by_hand(stack: PoolStack) -> None:
+    stack.cluster.edit_pool({"size": 1})
+    try:
+        done = stack.pulumi.run("refresh", "--preview-only", "--expect-no-changes", "--diff")
+        assert done.code != 0
+        assert "size" in done.said
+    finally:
+        stack.cluster.edit_pool({"size": 2})
+    stack.is_quiet()
+
+
+def test_more_than_the_machines_can_give_is_refused_in_a_sentence(stack: PoolStack) -> None:
+    stack.ask(size=9)
+    done = stack.pulumi.run("up", "--yes", "--skip-preview")
+    assert done.code != 0
+    assert "pool gpu asks for 9 nodes" in done.said
+    assert stack.cluster.count("Active") >= 2
+
+
+def test_another_kind_of_machines_is_refused_before_anything_is_done(stack: PoolStack) -> None:
+    warm = stack.pool["backend"]
+    machine = {"name": "m", "ssh": {"address": "192.0.2.1", "host_key": "k"}}
+    try:
+        stack.ask(size=1, spares=0, backend={"kind": "machines", "key_ref": "k", "machines": [machine]})
+        done = stack.pulumi.run("preview")
+        assert done.code != 0
+        assert "pool gpu can't change from warm to machines" in done.said
+    finally:
+        stack.ask(size=2, spares=1, backend=warm)
+
+
+def test_no_secret_in_clear_in_the_state(stack: PoolStack) -> None:
+    text = json.dumps(stack.pulumi.state())
+    key = json.loads(stack.cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    assert key not in text
+    assert key in stack.pulumi.good("stack", "export", "--show-secrets")
+
+
+def test_a_killed_up_goes_on_where_it_stopped(stack: PoolStack) -> None:
+    """The engine loses a resource that it was creating; the claims are in the cluster, so no second host is taken."""
+    stack.ask(size=3)
+    process = subprocess.Popen(
+        ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive"],
+        cwd=stack.pulumi.folder,
+        env=stack.pulumi.env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while stack.cluster.pool()["spec"]["size"] != 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    stack.pulumi.good("cancel", "--yes")
+    stack.pulumi.up()
+    assert stack.cluster.count("Active") == 3
+
+
+def test_destroy_gives_every_machine_back(stack: PoolStack) -> None:
+    stack.pulumi.destroy()
+    assert stack.cluster.phases() == {}
+    stack.ask()
+    build(stack)
+    assert stack.cluster.count("Active") == 2
