@@ -32,7 +32,8 @@ from lab.toolchain.tools import PROFILES
 def main() -> int:
     """Parse, set up, and become the command. Errors are one sentence on standard error."""
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, _interrupt)
     try:
         if arguments.what == "env":
             for name, value in environment.variables(venv.folder()).items():
@@ -60,6 +61,8 @@ def main() -> int:
     if program is None:
         print(f"There is no program {command[0]} on the PATH.", file=sys.stderr)
         return 127
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, signal.SIG_DFL)
     os.execve(program, command, env)
 
 
@@ -74,7 +77,14 @@ def _arguments() -> argparse.Namespace:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Stop once: an impatient second Ctrl-C must not cut the cleaning up short."""
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, _no_more)
     raise KeyboardInterrupt
+
+
+def _no_more(_number: int, _frame: FrameType | None) -> None:
+    return
 
 
 if __name__ == "__main__":

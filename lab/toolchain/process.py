@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lab.toolchain.errors import ToolchainError
 
+POLL_SECONDS = 0.5
 _FULL = "no space left on device"
 _NO_NETWORK = (
     "no such host",
@@ -46,13 +47,24 @@ def run(command: Sequence[str], doing: str, folder: Path | None = None, env: Map
     except FileNotFoundError:
         raise ToolchainError(f"{_sentence(doing)} needs `{command[0]}`, which isn't on the PATH: install it.") from None
     try:
-        out, err = process.communicate()
+        out, err = _converse(process)
     except BaseException:
         _end(process)
         raise
     if process.returncode != 0:
-        raise failure(doing, f"{out}\n{err}", process.returncode)
+        error = failure(doing, f"{out}\n{err}", process.returncode)
+        error.add_note(f"{out}\n{err}")  # for a caller that keeps a log
+        raise error
     return out
+
+
+def _converse(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Wait for the end, waking up often: a signal that another thread took is only acted on when this one wakes."""
+    while True:
+        try:
+            return process.communicate(timeout=POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def failure(doing: str, said: str, code: int) -> ToolchainError:
