@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lab.images import chroot
-from lab.images.archive import Index, index
+from lab.images.archive import index
 from lab.images.catalogue import ARCHIVES, Archive, layers_of
 from lab.images.pack import pack_archive, pack_tree
 from lab.images.recipes import REPOSITORY, Layer, files_of
@@ -32,18 +32,12 @@ def diff_ids(store: Store, archives: tuple[Archive, ...] = ARCHIVES) -> dict[str
     return {layer.key: diff_id for layer, diff_id in found if diff_id is not None}
 
 
-def current_index(archive: Archive, ids: dict[str, str]) -> Index | None:
-    """What the archive must hold, or None while a layer of it is missing."""
-    return index(archive, ids) if all(layer.key in ids for layer in layers_of(archive)) else None
-
-
 def is_current(store: Store, archive: Archive, ids: dict[str, str]) -> bool:
     """Whether the archive is there, made of the layers of today's recipes."""
-    wanted = current_index(archive, ids)
     key = store.archive_key(archive.name)
-    return (
-        wanted is not None and store.archive(archive.name).exists() and key.exists() and key.read_text() == wanted.key
-    )
+    if not all(layer.key in ids for layer in layers_of(archive)):
+        return False
+    return store.archive(archive.name).exists() and key.exists() and key.read_text() == index(archive, ids).key
 
 
 def build_all(store: Store) -> None:
@@ -54,23 +48,26 @@ def build_all(store: Store) -> None:
         missing = [layer for layer in wanted if store.diff_id(layer) is None]
         _require_space(store, missing)
         try:
-            for layer in missing:
-                with progress.step(f"Image layer {layer.name}", layer.expected_seconds):
-                    build_layer(store, layer)
-            ids = diff_ids(store)
             for archive in ARCHIVES:
-                content = current_index(archive, ids)
-                if content is not None and not is_current(store, archive, ids):
+                for layer in layers_of(archive):
+                    if store.diff_id(layer) is None:
+                        with progress.step(f"Image layer {layer.name}", layer.expected_seconds):
+                            build_layer(store, layer)
+                ids = diff_ids(store, (archive,))
+                if not is_current(store, archive, ids):
                     with progress.step(f"Packing images {archive.name}.tar", archive.expected_seconds):
-                        pack_archive(store, archive, content, ids)
+                        pack_archive(store, archive, index(archive, ids), ids)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EPIPE):
                 raise
             raise ToolchainError(_full(store)) from error
         except ToolchainError as error:
-            if "enough free space" in str(error):  # apt's own words
+            said = "\n".join(getattr(error, "__notes__", []))
+            if "enough free space" in said or "No space left on device" in said:
                 raise ToolchainError(_full(store)) from error
-            raise
+            log = store.root / "failed.log"
+            log.write_text(said)
+            raise ToolchainError(f"{error}\nEverything it said is in {log}.") from error
         finally:
             store.sweep_half_done()
         store.sweep_stale(wanted, now())

@@ -63,11 +63,20 @@ SLURM = Layer(
     ),
 )  # fmt: skip
 
+# Test programs of PyTorch, 90 MB of them.
+_TORCH_UNWANTED = """
+cat > /etc/dpkg/dpkg.cfg.d/sparewheel-torch <<end
+path-exclude=/usr/lib/libtorch-test/*
+path-exclude=/usr/lib/python3/dist-packages/torch/bin/test_*
+end
+"""
+
 TORCH = Layer(
     name="torch",
     expected_seconds=180,
     megabytes=1700,
     below=(SLURM,),
+    before=_TORCH_UNWANTED,
     packages=("python3-torch", "python3-wrapt"),
     verify=(Verify(("python3", "-c", "import torch; print(torch.distributed.is_gloo_available())"), "True"),),
 )

@@ -24,12 +24,9 @@ _ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-# Manuals and tests of other packages' authors: a third of what PyTorch brings along.
 _UNWANTED = (
     "/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
-    "/usr/share/bug/*", "/usr/lib/libtorch-test/*", "/usr/lib/python3/dist-packages/torch/bin/*",
-    "/usr/lib/python3/dist-packages/numpy/*/tests/*", "/usr/lib/python3/dist-packages/sympy/*/tests/*",
-    "/usr/lib/python3/dist-packages/networkx/*/tests/*", "/usr/lib/python3/dist-packages/fsspec/*/tests/*",
+    "/usr/share/bug/*",
 )  # fmt: skip
 
 
@@ -68,7 +65,7 @@ def bootstrap(suite: str, root: Path, script_folder: Path = Path("/usr/share/deb
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
     policy.chmod(0o755)
-    for pattern in _UNWANTED[:6]:
+    for pattern in _UNWANTED:
         for path in root.glob(pattern.lstrip("/")):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 

@@ -27,15 +27,6 @@ def sh(*argv: str) -> None:
     subprocess.run(argv, check=True)
 
 
-def until(what: str, seconds: float, condition: Callable[[], bool]) -> None:
-    """Wait for a condition; SmokeError after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise SmokeError(f"not within {seconds:.0f} s: {what}")
-        time.sleep(0.1)
-
-
 class Cluster:
     """Everything lies below `work`, which is a mount of its own; the namespaces of this process end with it."""
 
@@ -97,7 +88,7 @@ class Cluster:
         (etc / "hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
         extrausers = self.root(node) / "var/lib/extrausers"
         extrausers.mkdir(exist_ok=True)
-        for name, text in config.NSSWITCH_USERS.items():
+        for name, text in config.ACCOUNTS.items():
             (extrausers / name).write_text(text)
         owner = {"rest": 65534, "ctl": 401, "dbd": 401}.get(node, 0)
         files: dict[str, str | bytes] = {"slurm.key": key}
@@ -106,7 +97,7 @@ class Cluster:
                 "slurm.conf": config.SLURM_CONF,
                 "cgroup.conf": config.CGROUP_CONF,
                 "gres.conf": config.GRES_CONF,
-                "job_submit.lua": config.SUBMIT_FILTER,
+                "job_submit.lua": config.SUBMIT_FILTER.read_bytes(),
                 "jwt.key": jwt,
             }
         elif node == "dbd":
@@ -122,6 +113,8 @@ class Cluster:
             os.chown(self.root(node) / "var/log/slurm", 401, 401)
         if node == "login":
             (etc / "ssh/sshd_config").write_text(config.SSHD_CONFIG)
+            # As kubelet makes the folder of a ConfigMap; sshd must not take offence.
+            (etc / "ssh/authorized_keys.d").chmod(0o777)
 
     def start(self, node: str, *argv: str, uid: int = 0, env: dict[str, str] | None = None) -> None:
         """Start a daemon; its output goes to a log of the node."""
@@ -150,6 +143,16 @@ class Cluster:
     def _enter(self, node: str, uid: int) -> Sequence[str]:
         inside = f'hostname {node}; exec chroot --userspec={uid}:{uid} --groups="" {self.root(node)} "$@"'
         return ["nsenter", f"--net=/run/netns/{node}", "unshare", "--uts", "sh", "-c", inside, "sh"]
+
+    def until(self, what: str, seconds: float, condition: Callable[[], bool]) -> None:
+        """Wait for a condition; SmokeError after `seconds`, or when a daemon has ended."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if self.dead():
+                raise SmokeError(f"ended by itself: {', '.join(self.dead())}")
+            if time.monotonic() > deadline:
+                raise SmokeError(f"not within {seconds:.0f} s: {what}")
+            time.sleep(0.1)
 
     def dead(self) -> list[str]:
         """Daemons that have ended."""

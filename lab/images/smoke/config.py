@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lab.images.recipes import REPOSITORY
+
 NODES = {
     "ctl": "10.99.0.1",
     "login": "10.99.0.2",
@@ -13,7 +15,14 @@ NODES = {
 }
 WORKERS = ("gpu-0", "gpu-1", "gpu-2")
 USER, UID = "alice", 2001
-DATABASE_PASSWORD = "it's a \\ password"
+DATABASE_PASSWORD = "it's-a-password"
+
+# Slurm ends itself on a write conflict that MariaDB reports with its newer default.
+DATABASE_ARGUMENTS = (
+    "--innodb-buffer-pool-size=64M",
+    "--innodb-snapshot-isolation=OFF",
+    "--innodb-lock-wait-timeout=900",
+)
 
 _COMMON = """
 AuthType=auth/slurm
@@ -57,20 +66,8 @@ LogFile=/var/log/slurm/slurmdbd.log
 
 CGROUP_CONF = "CgroupPlugin=disabled\n"
 GRES_CONF = "AutoDetect=off\nName=gpu File=/dev/nvidia[0-7]\n"
-SUBMIT_FILTER = """
-function slurm_job_submit(job, partitions, uid)
-  if job.script ~= nil and job.script ~= "" and job.requeue ~= 0 then
-    job.requeue = 1
-    if math.floor(job.bitflags / slurm.EXPEDITED_REQUEUE) % 2 == 0 then
-      job.bitflags = job.bitflags + slurm.EXPEDITED_REQUEUE
-    end
-  end
-  return slurm.SUCCESS
-end
-function slurm_job_modify(job, record, partitions, uid) return slurm.SUCCESS end
-return slurm.SUCCESS
-"""
-NSSWITCH_USERS = {
+SUBMIT_FILTER = REPOSITORY / "components/files/job_submit.lua"
+ACCOUNTS = {
     "passwd": f"{USER}:x:{UID}:{UID}::/home/{USER}:/bin/bash\n",
     "group": f"{USER}:x:{UID}:\n",
     "shadow": f"{USER}:*:20000:0:99999:7:::\n",
@@ -80,6 +77,7 @@ UsePAM yes
 Subsystem sftp internal-sftp
 AuthorizedKeysFile /etc/ssh/authorized_keys.d/%u
 PasswordAuthentication no
+StrictModes no
 """
 WORKER_CONF = """'Features=gpu Gres=gpu:8 Topology='"$SLINKY_TOPOLOGY"''"""
 
