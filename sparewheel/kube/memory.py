@@ -7,7 +7,6 @@ alone, deleting a Node takes its pods along (as the pod garbage collector does),
 from __future__ import annotations
 
 import asyncio
-import copy
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import Literal, cast
 from sparewheel.api.base import format_time
 from sparewheel.api.names import GROUP
 from sparewheel.clock import Clock, SystemClock
-from sparewheel.kube.objects import fields_match, labels_match, merged
+from sparewheel.kube.objects import clone, fields_match, labels_match, merged
 from sparewheel.kube.port import (
     NODE,
     PDB,
@@ -108,10 +107,10 @@ class MemoryKube:
     # ------------------------------------------------------------------ for tests
     def put(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
         """Store an object as it stands, status included; no hooks, no preconditions. Returns what is stored."""
-        body = copy.deepcopy(body)
+        body = clone(body)
         key = self._key(resource, str(body["metadata"]["name"]), namespace or body["metadata"].get("namespace"))
         existing = self._table(resource).get(key)
-        return copy.deepcopy(self._store(resource, key, body, existing))
+        return clone(self._store(resource, key, body, existing))
 
     def drop(self, resource: Resource, name: str, namespace: str | None = None) -> None:
         """Remove an object at once; no hooks."""
@@ -119,7 +118,7 @@ class MemoryKube:
 
     def peek(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
         """The object, without hooks and without being recorded."""
-        return copy.deepcopy(self._table(resource).get(self._key(resource, name, namespace)))
+        return clone(self._table(resource).get(self._key(resource, name, namespace)))
 
     def fail(
         self,
@@ -151,7 +150,7 @@ class MemoryKube:
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         call = Call("get", resource, name, namespace)
         await self._begin(call)
-        found = copy.deepcopy(self._existing(call))
+        found = clone(self._existing(call))
         self._end(call)
         return found
 
@@ -165,7 +164,7 @@ class MemoryKube:
         call = Call("list", resource, "", namespace)
         await self._begin(call)
         items = [
-            copy.deepcopy(body)
+            clone(body)
             for (space, _), body in sorted(self._table(resource).items())
             if (namespace is None or space == namespace)
             and labels_match(body, label_selector or {})
@@ -187,38 +186,38 @@ class MemoryKube:
             for logged in [item for item in self._log if item.version > seen]:
                 seen = logged.version
                 if logged.resource == resource and (namespace is None or logged.namespace == namespace):
-                    yield WatchEvent(logged.event.type, copy.deepcopy(logged.event.object))
+                    yield WatchEvent(logged.event.type, clone(logged.event.object))
             await news.wait()  # already set when something came in while we yielded
 
     async def create(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
-        body = copy.deepcopy(body)
+        body = clone(body)
         space = namespace or body["metadata"].get("namespace")
         name = str(body["metadata"].get("name") or body["metadata"]["generateName"] + uuid.uuid4().hex[:5])
         body["metadata"]["name"] = name
-        call = Call("create", resource, name, space, body=copy.deepcopy(body))
+        call = Call("create", resource, name, space, body=clone(body))
         await self._begin(call)
         key = self._key(resource, name, space)
         if key in self._table(resource):
             raise ConflictError(f"create {resource.kind} {name}: 409 already exists")
         if resource not in {NODE, PDB, POD}:
             body.pop("status", None)
-        stored = copy.deepcopy(self._store(resource, key, body, None))
+        stored = clone(self._store(resource, key, body, None))
         self._end(call)
         return stored
 
     async def replace(
         self, resource: Resource, body: Json, namespace: str | None = None, subresource: str | None = None
     ) -> Json:
-        body = copy.deepcopy(body)
+        body = clone(body)
         space = namespace or body["metadata"].get("namespace")
-        call = Call("replace", resource, str(body["metadata"]["name"]), space, subresource, copy.deepcopy(body))
+        call = Call("replace", resource, str(body["metadata"]["name"]), space, subresource, clone(body))
         await self._begin(call)
         return self._update(call, body)
 
     async def merge_patch(
         self, resource: Resource, name: str, patch: Json, namespace: str | None = None, subresource: str | None = None
     ) -> Json:
-        call = Call("patch", resource, name, namespace, subresource, copy.deepcopy(patch))
+        call = Call("patch", resource, name, namespace, subresource, clone(patch))
         await self._begin(call)
         existing = self._existing(call)
         wanted_version = patch.get("metadata", {}).get("resourceVersion")
@@ -290,15 +289,15 @@ class MemoryKube:
             if wanted is not None and wanted != existing["metadata"][precondition]:
                 raise ConflictError(f"{call.verb} {call.resource.kind} {call.name}: 409 {precondition} differs")
         if call.subresource == "status":
-            result = copy.deepcopy(existing)
-            result["status"] = copy.deepcopy(body.get("status", {}))
+            result = clone(existing)
+            result["status"] = clone(body.get("status", {}))
         else:
-            result = copy.deepcopy(body)
+            result = clone(body)
             result.pop("status", None)
             if "status" in existing:
-                result["status"] = copy.deepcopy(existing["status"])
+                result["status"] = clone(existing["status"])
         stored = self._store(call.resource, self._key(call.resource, call.name, call.namespace), result, existing)
-        answer = copy.deepcopy(stored)
+        answer = clone(stored)
         self._end(call)
         return answer
 
@@ -331,7 +330,7 @@ class MemoryKube:
             raise ConflictError(f"{call.verb} {call.resource.kind} {call.name}: 409 uid precondition failed")
         key = self._key(call.resource, call.name, call.namespace)
         if call.resource == POD and not force and body.get("spec", {}).get("nodeName") in self.dead_nodes:
-            body = copy.deepcopy(body)
+            body = clone(body)
             body["metadata"].setdefault("deletionTimestamp", format_time(self.clock.now()))
             self._store(POD, key, body, self._existing(call))
             return
@@ -342,13 +341,13 @@ class MemoryKube:
                     self._remove(POD, pod_key)
 
     def _remove(self, resource: Resource, key: Key) -> None:
-        body = copy.deepcopy(self._table(resource).pop(key))
+        body = clone(self._table(resource).pop(key))
         self._version += 1
         body["metadata"]["resourceVersion"] = str(self._version)
         self._emit(resource, key, "DELETED", body)
 
     def _emit(self, resource: Resource, key: Key, kind: Literal["ADDED", "MODIFIED", "DELETED"], body: Json) -> None:
-        self._log.append(_Logged(self._version, resource, key[0], WatchEvent(kind, copy.deepcopy(body))))
+        self._log.append(_Logged(self._version, resource, key[0], WatchEvent(kind, clone(body))))
         self._wake()
 
     def _wake(self) -> None:

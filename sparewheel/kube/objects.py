@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any, cast
 
 from sparewheel.kube.port import Json
 
 
+def clone(value: Any) -> Any:
+    """A deep copy of plain JSON, several times faster than ``copy.deepcopy``."""
+    if isinstance(value, dict):
+        return {key: clone(item) for key, item in cast("Json", value).items()}
+    if isinstance(value, list):
+        return [clone(item) for item in cast("list[Any]", value)]
+    return value
+
+
 def merged(target: Any, patch: Any) -> Any:
     """JSON merge patch (RFC 7386): null removes, objects are merged, all else is replaced."""
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
-    result: Json = copy.deepcopy(cast("Json", target)) if isinstance(target, dict) else {}
+        return clone(patch)
+    result: Json = clone(cast("Json", target)) if isinstance(target, dict) else {}
     for key, value in cast("Json", patch).items():
         if value is None:
             result.pop(key, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,24 +18,8 @@ from sparewheel.capacity.port import CapacityError, Inventory
 from sparewheel.capacity.reconcile import ReconcileResult, reconcile_pool
 from sparewheel.kube.memory import Call, MemoryKube
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, REMEDIATION, Kube, UnavailableError
-from tests.support.clocks import START
+from tests.support.clocks import StillClock
 from tests.support.yard import POOL, Yard, active_nodes, pool_of, serious_fault
-
-
-class StillClock:
-    """Time stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now(self) -> datetime:
-        return START + timedelta(seconds=self.seconds)
-
-    def monotonic_seconds(self) -> float:
-        return self.seconds
-
-    async def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
 
 
 @dataclass

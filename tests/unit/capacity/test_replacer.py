@@ -1,0 +1,175 @@
+"""One spare for one bad host, step by step, each step killed and repeated."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparewheel.api.gpu_host import HostPhase
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.names import NAMESPACE
+from sparewheel.capacity.claims import ClaimedError, owner_of
+from sparewheel.capacity.hosts import read_host
+from sparewheel.capacity.port import BadNode, CapacityError, CapacityProvider, Check, Proof
+from sparewheel.capacity.reconcile import reconcile_pool
+from sparewheel.capacity.replacer import PoolReplacer
+from sparewheel.kube.memory import MemoryKube
+from sparewheel.kube.port import GPU_HOST, NODE, UnavailableError
+from tests.support.clocks import StillClock
+from tests.support.yard import POOL, Yard, active_nodes, pool_of, serious_fault
+
+OWNER = "remediation/inc"
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.clock = StillClock()
+        self.kube = MemoryKube(clock=self.clock)
+        self.yard = Yard(self.kube, self.clock)
+        self.replacer = PoolReplacer(self.kube, self.clock, self.provider_of)
+        self.pool: GpuPool
+
+    async def provider_of(self, pool: GpuPool) -> CapacityProvider:
+        return self.yard
+
+    async def build(self) -> None:
+        self.pool = pool_of(self.kube, 2)
+        for _ in range(20):
+            self.clock.seconds += 1
+            self.yard.settle()
+            if (await reconcile_pool(self.kube, NAMESPACE, POOL, self.clock, provider=self.yard)).settled:
+                return
+        raise AssertionError("not built")
+
+    def bad(self) -> BadNode:
+        node = self.kube.peek(NODE, "gpu-1")
+        assert node is not None
+        return BadNode("gpu-1", node["metadata"]["uid"], self.yard.machines["gpu-1"].boot_id, "XID 79: replace (inc)")
+
+    async def phase(self, name: str) -> tuple[HostPhase, str | None]:
+        host = await read_host(self.kube, NAMESPACE, name)
+        return host.status.phase, owner_of(host)
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    scene = Scene()
+    scene.yard.add("gpu-1", "gpu-2", "gpu-3")
+    await scene.build()
+    return scene
+
+
+async def test_the_whole_replacement_each_step_twice(scene: Scene) -> None:
+    replacer, pool, bad = scene.replacer, scene.pool, scene.bad()
+    assert await replacer.host_of(pool, "gpu-1") == "gpu-1"
+    for _ in range(2):
+        assert await replacer.claim_spare(pool, OWNER, "gpu-1", ()) == "gpu-3"
+    assert await replacer.holds(pool, "gpu-3", OWNER)
+    for _ in range(2):
+        assert await replacer.join_spare(pool, "gpu-3", OWNER) == "gpu-3"
+    assert (await replacer.check_spare(pool, "gpu-3", OWNER)).check is Check.WAIT
+    assert active_nodes(scene.kube, ["gpu-3"]) == set()
+    scene.yard.settle()
+    assert (await replacer.check_spare(pool, "gpu-3", OWNER)).check is Check.PASSED
+    for _ in range(2):
+        await replacer.admit(pool, "gpu-3", OWNER)
+    assert active_nodes(scene.kube, ["gpu-3"]) == {"gpu-3"}
+    assert await replacer.holds(pool, "gpu-3", OWNER), "until the bad host is out, the incident knows its spare"
+    for _ in range(2):
+        await replacer.retire(pool, "gpu-1", bad, OWNER)
+    assert scene.kube.peek(NODE, "gpu-1") is None
+    assert scene.yard.machines["gpu-1"].joined is None
+    assert await scene.phase("gpu-1") == (HostPhase.QUARANTINED, None)
+    assert await scene.phase("gpu-3") == (HostPhase.ACTIVE, None)
+    host = await read_host(scene.kube, NAMESPACE, "gpu-1")
+    assert (host.status.refused_boot_id, host.status.reason) == (bad.boot_id, bad.reason)
+
+
+async def test_no_spare_is_none(scene: Scene) -> None:
+    assert await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ()) == "gpu-3"
+    assert await scene.replacer.claim_spare(scene.pool, "remediation/other", "gpu-2", ()) is None
+
+
+async def test_a_failed_look_is_not_no_spare(scene: Scene) -> None:
+    scene.kube.fail(UnavailableError("cut"), "list")
+    with pytest.raises(UnavailableError):
+        await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+
+
+async def test_a_lost_host_is_retired_only_once_proven_off(scene: Scene) -> None:
+    bad, machine = scene.bad(), scene.yard.machines["gpu-1"]
+    machine.reachable, machine.power_known = False, False
+    with pytest.raises(CapacityError, match="gpu-1 is neither out of the cluster nor proven off"):
+        await scene.replacer.retire(scene.pool, "gpu-1", bad, OWNER)
+    assert scene.kube.peek(NODE, "gpu-1") is not None
+    assert (await scene.phase("gpu-1"))[0] is HostPhase.ACTIVE
+    machine.power_known = True
+    await scene.replacer.retire(scene.pool, "gpu-1", bad, OWNER)
+    assert not machine.on
+    assert scene.kube.peek(NODE, "gpu-1") is None
+    assert (await scene.phase("gpu-1"))[0] is HostPhase.QUARANTINED
+
+
+async def test_a_spare_that_fails_its_checks_is_quarantined(scene: Scene) -> None:
+    scene.yard.machines["gpu-3"].faults = [serious_fault(scene.clock)]
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
+    scene.yard.settle()
+    result = await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)
+    assert (result.check, result.why) == (Check.REFUSED, "gpu-3 reports XID 79 on the node")
+    for _ in range(2):
+        await scene.replacer.give_up(scene.pool, "gpu-3", OWNER, result.why, quarantine=True)
+    assert await scene.phase("gpu-3") == (HostPhase.QUARANTINED, None)
+    assert scene.kube.peek(NODE, "gpu-3") is None
+
+
+async def test_a_spare_not_needed_goes_back(scene: Scene) -> None:
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
+    scene.yard.settle()
+    for _ in range(2):
+        await scene.replacer.give_up(scene.pool, "gpu-3", OWNER, "not needed", quarantine=False)
+    assert await scene.phase("gpu-3") == (HostPhase.SPARE, None)
+    assert scene.kube.peek(NODE, "gpu-3") is None
+    assert scene.yard.machines["gpu-3"].joined is None
+
+
+async def test_the_quarantined_boot_never_serves_again(scene: Scene) -> None:
+    await scene.replacer.retire(scene.pool, "gpu-1", scene.bad(), OWNER)
+    patch = {"status": {"phase": "Spare"}}  # a person puts it back without repairing it
+    await scene.kube.merge_patch(GPU_HOST, "gpu-1", patch, NAMESPACE, "status")
+    assert await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-2", {"gpu-3"}) == "gpu-1"
+    await scene.replacer.join_spare(scene.pool, "gpu-1", OWNER)
+    scene.yard.settle()
+    assert (await scene.replacer.check_spare(scene.pool, "gpu-1", OWNER)).check is Check.REFUSED
+    with pytest.raises(CapacityError, match="boot that was quarantined"):
+        await scene.replacer.admit(scene.pool, "gpu-1", OWNER)
+    assert active_nodes(scene.kube, ["gpu-1"]) == set()
+    await scene.yard.reboot("gpu-1")
+    scene.yard.settle()
+    assert (await scene.replacer.check_spare(scene.pool, "gpu-1", OWNER)).check is Check.PASSED
+
+
+async def test_without_the_claim_nothing_is_done(scene: Scene) -> None:
+    for attempt in (
+        scene.replacer.join_spare(scene.pool, "gpu-3", OWNER),
+        scene.replacer.check_spare(scene.pool, "gpu-3", OWNER),
+        scene.replacer.admit(scene.pool, "gpu-3", OWNER),
+    ):
+        with pytest.raises(ClaimedError, match="not held by remediation/inc"):
+            await attempt
+    assert ("join", "gpu-3") not in scene.yard.log
+
+
+async def test_a_stale_report_is_no_report(scene: Scene) -> None:
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
+    scene.yard.settle()
+    scene.clock.seconds += 60
+    result = await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)
+    assert (result.check, result.why) == (Check.WAIT, "a fresh report of the agent on gpu-3")
+
+
+async def test_proof_is_the_backends(scene: Scene) -> None:
+    assert await scene.replacer.prove_off(scene.pool, "gpu-1", power_off=False) is Proof.ON
+    scene.yard.machines["gpu-1"].power_known = False
+    assert await scene.replacer.prove_off(scene.pool, "gpu-1", power_off=True) is Proof.UNKNOWN
