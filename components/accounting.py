@@ -27,6 +27,12 @@ from stacks.slurm import Database, ExternalDatabase
 
 IN_CLUSTER = ExternalDatabase(kind="external", host=DATABASE, password_secret="unused")  # noqa: S106 - a name
 """The same settings for a database of ours."""
+DATABASE_SETTINGS = (
+    "--innodb-buffer-pool-size=256M",
+    "--innodb-lock-wait-timeout=900",
+    "--innodb-snapshot-isolation=OFF",
+)
+"""What slurmdbd asks for. With snapshot isolation, MariaDB's newer default, it ends itself on a write conflict."""
 
 
 class Accounting(pulumi.ComponentResource):
@@ -102,7 +108,7 @@ class Accounting(pulumi.ComponentResource):
                     images,
                     images.mariadb,
                     name=DATABASE,
-                    args=["--init-file=/etc/mysql/sparewheel/init.sql", "--innodb-buffer-pool-size=256M"],
+                    args=["--init-file=/etc/mysql/sparewheel/init.sql", *DATABASE_SETTINGS],
                     env=[{"name": "MARIADB_RANDOM_ROOT_PASSWORD", "value": "yes"}],
                     ports=[{"name": "mysql", "containerPort": 3306}],
                     readinessProbe={"tcpSocket": {"port": 3306}, "periodSeconds": 2},

@@ -25,6 +25,9 @@ from stacks.slurm import Login as LoginConfig
 NO_DIRECTORY = "[sssd]\nservices = nss\ndomains = none\n\n[domain/none]\nid_provider = files\n"
 """The operator wants a file for SSSD; our accounts come from the stack's config, by libnss-extrausers."""
 SERVICE = "login-ssh"
+SSHD_CONFIG = f"AuthorizedKeysFile {KEYS_FOLDER}/%u\nPasswordAuthentication no\nStrictModes no\n"
+"""The keys' folder is a ConfigMap: kubelet mounts it read-only, but with a mode that lets all write, and sshd's own check
+of modes would refuse every key in it."""
 
 
 class Login(pulumi.ComponentResource):
@@ -52,7 +55,7 @@ class Login(pulumi.ComponentResource):
                 "controllerRef": {"name": SLURM},
                 "replicas": config.replicas,
                 "sssdConfRef": {"name": SSSD_SECRET, "key": SSSD_KEY},
-                "extraSshdConfig": f"AuthorizedKeysFile {KEYS_FOLDER}/%u\nPasswordAuthentication no\n",
+                "extraSshdConfig": SSHD_CONFIG,
                 "login": container(images, images.login, volumeMounts=mounts),
                 "initconf": container(images, images.base),
                 "template": {
