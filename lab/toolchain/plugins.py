@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from lab.toolchain import onpath
-from lab.toolchain.build import link, module_folder
+from lab.toolchain.build import built, link, module_folder
 from lab.toolchain.paths import REPOSITORY, bin_folder, store_folder
 from lab.toolchain.tools import PROFILES, Tool
 
@@ -36,6 +36,15 @@ def ensure_scripts() -> None:
             fresh.replace(target)
     for name, path in wanted.items():
         link(name, path)
+    _beside_the_host(host, wanted["pulumi-language-python-exec"])
+
+
+def _beside_the_host(host: Tool, executor: Path) -> None:
+    """The language host looks for its executor in the folder where it lies itself, behind every link."""
+    place = built(host).with_name(executor.name)
+    if place.parent.is_dir() and not place.exists():
+        shutil.copyfile(executor, place)
+        place.chmod(0o755)
 
 
 def ensure_machines_scripts(pulumi: Path) -> None:
