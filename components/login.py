@@ -26,8 +26,8 @@ NO_DIRECTORY = "[sssd]\nservices = nss\ndomains = none\n\n[domain/none]\nid_prov
 """The operator wants a file for SSSD; our accounts come from the stack's config, by libnss-extrausers."""
 SERVICE = "login-ssh"
 SSHD_CONFIG = f"AuthorizedKeysFile {KEYS_FOLDER}/%u\nPasswordAuthentication no\nStrictModes no\n"
-"""The keys' folder is a ConfigMap: kubelet mounts it read-only, but with a mode that lets all write, and sshd's own check
-of modes would refuse every key in it."""
+"""The keys' folder is a ConfigMap: kubelet mounts it read-only, but with a mode that lets all write, and sshd's own
+check of modes would refuse every key in it."""
 
 
 class Login(pulumi.ComponentResource):
