@@ -134,6 +134,8 @@ def main() -> None:
         app()
     except ERRORS as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command goes on from here, 'python -m lab down' removes everything")
 
 
 if __name__ == "__main__":

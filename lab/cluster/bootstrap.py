@@ -2,7 +2,7 @@
 
 import json
 
-from lab.cluster.shell import run, succeeds
+from lab.cluster.shell import run
 from lab.paths import Paths
 
 DNS_READS = [
@@ -15,18 +15,6 @@ def kubectl(paths: Paths, *arguments: str, stdin: str | None = None, timeout_sec
     """kubectl as the administrator."""
     argv = [str(paths.bin / "kubectl"), f"--kubeconfig={paths.kubeconfig}", *arguments]
     return run(argv, stdin=stdin, timeout_seconds=timeout_seconds)
-
-
-def api_server_is_ready(paths: Paths) -> bool:
-    """Whether the API server says it is ready."""
-    argv = [
-        str(paths.bin / "kubectl"),
-        f"--kubeconfig={paths.kubeconfig}",
-        "--request-timeout=2s",
-        "get",
-        "--raw=/readyz",
-    ]
-    return succeeds(argv)
 
 
 def apply_first_objects(paths: Paths) -> None:

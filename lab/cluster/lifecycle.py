@@ -1,7 +1,9 @@
 """Up, down, status and reset of the whole data centre. Every step looks first and does only what is missing."""
 
+import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.cluster import control_plane
-from lab.cluster.bootstrap import api_server_is_ready, apply_first_objects, kubectl
+from lab.cluster.alone import Alone
+from lab.cluster.api import ApiError, get, is_ready
+from lab.cluster.bootstrap import apply_first_objects, kubectl
 from lab.cluster.leftovers import leftovers
 from lab.cluster.network import ensure_bridge, remove_bridge
 from lab.cluster.pki import Authority
 from lab.cluster.preflight import check_all, check_rights
-from lab.cluster.shell import CommandError
 from lab.machines.cgroups import remove_slice
 from lab.machines.disk import make_disk
 from lab.machines.gpus import device_nodes
@@ -25,14 +28,14 @@ from lab.machines.kmsg import start_log
 from lab.machines.own_programs import build_own_programs, outdated
 from lab.machines.pause import make_pause_image
 from lab.machines.power import Power
-from lab.machines.power_switch import power_switch_unit
 from lab.machines.ssh import make_ssh_files, ssh
 from lab.paths import Paths
 from lab.supervisor.client import Supervisor
+from lab.supervisor.unit import Unit
 from lab.toolchain.progress import step
 
-READY_SECONDS = 120.0
-NODE_READY_SECONDS = 90.0
+READY_SECONDS = 240.0
+NODE_READY_SECONDS = 180.0
 SYSTEM_LABEL = "sparewheel.dev/node-class=system"
 
 
@@ -56,10 +59,15 @@ class DataCentre:
         self.paths = paths
         self.supervisor = Supervisor(paths.run)
         self.power = Power(paths)
+        self.alone = Alone(paths)
 
     def up(self, gpu_hosts: int | None = None) -> Inventory:
         """Bring everything up, or go on where an earlier run stopped."""
         check_rights()
+        with self.alone():
+            return self._up(gpu_hosts)
+
+    def _up(self, gpu_hosts: int | None) -> Inventory:
         running = self._running()
         if outdated(self.paths):
             with step("Building the device plugin and the pause image", 40):
@@ -87,6 +95,11 @@ class DataCentre:
     def down(self) -> list[str]:
         """End and remove everything, state too; returns what could not be removed (empty when all is gone)."""
         check_rights()
+        with self.alone():
+            self._down()
+        return leftovers(self.paths)
+
+    def _down(self) -> None:
         with step("Stopping hosts and daemons", 5):
             if (self.paths.run / "state.json").exists():
                 self.supervisor.ensure_running(self.paths.logs / "supervisor.log")
@@ -99,14 +112,20 @@ class DataCentre:
             for folder in (self.paths.state, self.paths.run):
                 if folder.exists():
                     shutil.rmtree(folder)
-        return leftovers(self.paths)
 
     def reset(self, hooks: list[Callable[[], None]] | None = None) -> None:
         """A clean running data centre: all hosts on and healthy, GPU hosts outside the cluster, logs new.
 
         `hooks` run after the GPU hosts have left, for whoever owns objects about them.
         """
-        inventory = self.up()
+        check_rights()
+        with self.alone():
+            self._reset()
+        for hook in hooks or []:
+            hook()
+
+    def _reset(self) -> None:
+        inventory = self._up(None)
 
         def renew(host: Host) -> None:
             self.power.on(host)
@@ -117,8 +136,6 @@ class DataCentre:
             list(pool.map(renew, inventory.gpu))
         names = [host.name for host in inventory.gpu]
         kubectl(self.paths, "delete", "node", "--ignore-not-found", "--wait=true", *names)
-        for hook in hooks or []:
-            hook()
 
     def repair(self, host: Host) -> None:
         """What a technician does: power cycle, GPUs back, a new kernel log; the host is out of the cluster then."""
@@ -147,6 +164,10 @@ class DataCentre:
 
     def import_images(self) -> list[Path]:
         """Bring changed image tars into the shared store and into every running host that is no fresh clone."""
+        with self.alone():
+            return self._import_images()
+
+    def _import_images(self) -> list[Path]:
         changed = changed_tars(self.paths)
         if not changed:
             return update_store(self.paths, lambda _: None)
@@ -205,9 +226,10 @@ class DataCentre:
             "SPAREWHEEL_LAB_RUN": str(self.paths.run),
             "SPAREWHEEL_CACHE": str(self.paths.cache),
         }
-        self.supervisor.start(power_switch_unit(self.paths, environment))
+        switch = [sys.executable, "-m", "lab.machines.power_switch"]
+        self.supervisor.start(Unit("power-switch", switch, str(self.paths.logs / "power-switch.log"), env=environment))
         wait(
-            lambda: api_server_is_ready(self.paths),
+            lambda: is_ready(self.paths),
             READY_SECONDS,
             f"the API server is not ready; see {self.paths.logs}/kube-apiserver.log",
         )
@@ -227,7 +249,7 @@ class DataCentre:
 
     def _join_system_hosts(self, inventory: Inventory) -> None:
         for host in inventory.system:
-            ssh(self.paths, host.name, f"host-join --node-name {host.name} --label {SYSTEM_LABEL}", timeout_seconds=120)
+            ssh(self.paths, host.name, f"host-join --node-name {host.name} --label {SYSTEM_LABEL}", timeout_seconds=300)
         for host in inventory.system:
             wait(
                 lambda name=host.name: self._node_states().get(name) == "Ready",
@@ -236,13 +258,16 @@ class DataCentre:
             )
 
     def _node_states(self) -> dict[str, str]:
-        query = "jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=='Ready')].status}{'\\n'}{end}"
         try:
-            output = kubectl(self.paths, "--request-timeout=5s", "get", "nodes", "-o", query)
-        except CommandError:
-            return {}
-        words = [line.split() for line in output.splitlines() if line.strip()]
-        return {w[0]: "Ready" if w[1:] == ["True"] else "NotReady" for w in words}
+            nodes = json.loads(get(self.paths, "/api/v1/nodes"))["items"]
+        except ApiError:
+            return {host.name: "unknown" for host in self.hosts()}
+        states: dict[str, str] = {}
+        for node in nodes:
+            conditions = node.get("status", {}).get("conditions", [])
+            ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+            states[node["metadata"]["name"]] = "Ready" if ready else "NotReady"
+        return states
 
 
 def wait(condition: Callable[[], bool], seconds: float, otherwise: str) -> None:

@@ -30,9 +30,10 @@ from lab.machines.guest.images import clone_images, is_current
 from lab.machines.guest.units import boot_units
 from lab.machines.inventory import MACHINE_IP, Host, Inventory, load_inventory
 from lab.machines.kmsg import start_log
+from lab.machines.mounts import BIND, PRIVATE, RECURSIVE, SHARED, bind, detach, mount
 from lab.paths import Paths, paths_from_environment
 
-CABLE_WAIT_SECONDS = 15.0
+CABLE_WAIT_SECONDS = 60.0
 DEVICES = {
     "null": (1, 3),
     "zero": (1, 5),
@@ -51,11 +52,11 @@ def main() -> None:
     paths = paths_from_environment()
     inventory = load_inventory(paths.state)
     host = inventory.host(sys.argv[1])
-    sh("mount", "--make-rprivate", "/")
-    sh("mount", "-t", "proc", "proc", "/proc")
+    mount("", Path("/"), flags=RECURSIVE | PRIVATE)
+    mount("proc", Path("/proc"), "proc")
     root = paths.run / "hosts" / host.name
     root.mkdir(parents=True, exist_ok=True)
-    sh("mount", "-t", "tmpfs", "-o", "mode=755", "root", str(root))
+    mount("root", root, "tmpfs", options="mode=755")
     mount_system(root)
     mount_disk(paths, host, root)
     containers = paths.disk(host.name) / "var/lib/containerd"
@@ -76,23 +77,6 @@ def main() -> None:
     os.execve("/usr/bin/python3", ["/usr/bin/python3", "-m", "lab.supervisor", SUPERVISOR_RUN], environment)
 
 
-def sh(*argv: str) -> None:
-    """Run a command; its failure ends the boot with its message in the console log."""
-    subprocess.run(argv, check=True)
-
-
-def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
-    """Bind mount a folder or file, making the target."""
-    if source.is_dir():
-        target.mkdir(parents=True, exist_ok=True)
-    else:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch()
-    sh("mount", "--bind", str(source), str(target))
-    if read_only:
-        sh("mount", "-o", "remount,bind,ro", str(target))
-
-
 def mount_system(root: Path) -> None:
     """The machine's programs, read-only."""
     bind(Path("/usr"), root / "usr", read_only=True)
@@ -106,7 +90,7 @@ def mount_system(root: Path) -> None:
         (root / name).mkdir()
     for name, mode in (("run", "755"), ("tmp", "1777")):
         (root / name).mkdir()
-        sh("mount", "-t", "tmpfs", "-o", f"mode={mode}", name, str(root / name))
+        mount(name, root / name, "tmpfs", options=f"mode={mode}")
     (root / "run/lock").mkdir()
     (root / "run/sshd").mkdir(mode=0o755)
 
@@ -139,7 +123,7 @@ def mount_disk(paths: Paths, host: Host, root: Path) -> None:
 def mount_devices(dev: Path, gpus: int) -> None:
     """A device folder of its own; GPUs are null devices."""
     dev.mkdir()
-    sh("mount", "-t", "tmpfs", "-o", "mode=755", "dev", str(dev))
+    mount("dev", dev, "tmpfs", options="mode=755")
     nodes = dict(DEVICES)
     nodes.update({k: v for k, v in OPTIONAL_DEVICES.items() if (Path("/dev") / k).exists()})
     nodes.update(dict.fromkeys(device_nodes(gpus), DEVICES["null"]))
@@ -158,37 +142,36 @@ def mount_devices(dev: Path, gpus: int) -> None:
     for name, kind, options in (
         ("pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,gid=5"),
         ("shm", "tmpfs", "mode=1777"),
-        ("mqueue", "mqueue", "nosuid"),
+        ("mqueue", "mqueue", ""),
     ):
         (dev / name).mkdir()
-        sh("mount", "-t", kind, "-o", options, name, str(dev / name))
+        mount(name, dev / name, kind, options=options)
 
 
 def mount_kernel(root: Path) -> None:
     """proc with a new boot id, sys of this network, control groups whose root is this host's group."""
     for name in ("proc", "sys"):
         (root / name).mkdir()
-    sh("mount", "-t", "proc", "proc", str(root / "proc"))
-    sh("mount", "-t", "sysfs", "sys", str(root / "sys"))
+    mount("proc", root / "proc", "proc")
+    mount("sys", root / "sys", "sysfs")
     boot_id = root / SUPERVISOR_RUN.lstrip("/") / "boot_id"
     boot_id.parent.mkdir(parents=True)
     boot_id.write_text(f"{uuid.uuid4()}\n")
     boot_id.chmod(0o444)
-    bind_file = root / "proc/sys/kernel/random/boot_id"
-    sh("mount", "--bind", str(boot_id), str(bind_file))
+    mount(boot_id, root / "proc/sys/kernel/random/boot_id", flags=BIND)
     groups = root / "sys/fs/cgroup"
     if is_v2():
-        sh("mount", "-t", "cgroup2", "cgroup2", str(groups))
+        mount("cgroup2", groups, "cgroup2")
         for name in ("init.scope", POD_CGROUP):
             (groups / name).mkdir()
         (groups / "init.scope/cgroup.procs").write_text("0")
         return
     names = v1_hierarchies()
-    sh("mount", "-t", "tmpfs", "-o", "mode=755", "cgroup", str(groups))
+    mount("cgroup", groups, "tmpfs", options="mode=755")
     for name in names:
         (groups / name).mkdir()
         option = "name=systemd" if name == "systemd" else name
-        sh("mount", "-t", "cgroup", "-o", option, "cgroup", str(groups / name))
+        mount("cgroup", groups / name, "cgroup", options=option)
         make_group(groups / name / POD_CGROUP)
     for option, target in ((o, n) for n in names if "," in n for o in n.split(",")):
         (groups / option).symlink_to(target)
@@ -219,11 +202,11 @@ def connect(host: Host, inventory: Inventory) -> None:
 def change_root(root: Path) -> None:
     """Make `root` the root, drop the machine's, and let mounts of pods propagate."""
     os.chdir(root)
-    sh("pivot_root", ".", ".")
+    subprocess.run(["pivot_root", ".", "."], check=True)
     os.chroot(".")
-    sh("umount", "-l", ".")
+    detach(Path())
     os.chdir("/")
-    sh("mount", "--make-rshared", "/")
+    mount("", Path("/"), flags=RECURSIVE | SHARED)
 
 
 main()

@@ -17,7 +17,7 @@ from lab.cluster.shell import CommandError, run
 from lab.machines.guest.images import FROZEN, METADATA, ROOT, SNAPSHOTTER, STAMP
 from lab.paths import Paths
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 IMPORT_SECONDS = 900.0
 CONFIG = """version = 3
 root = "{root}"

@@ -24,9 +24,9 @@ from lab.supervisor.client import Supervisor
 from lab.supervisor.identity import send_signal
 from lab.supervisor.unit import Unit
 
-NAMESPACES_SECONDS = 10.0
-BOOT_SECONDS = 30.0
-END_SECONDS = 20.0
+NAMESPACES_SECONDS = 60.0
+BOOT_SECONDS = 120.0
+END_SECONDS = 60.0
 UNSHARE = "unshare --mount --uts --ipc --net --pid --cgroup --fork --kill-child=KILL --propagation private"
 
 

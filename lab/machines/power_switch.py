@@ -1,14 +1,12 @@
 """The power switch, like a BMC: an SSH server that takes `on|off|reset|status HOST` and nothing else."""
 
 import asyncio
-import sys
 
 import asyncssh
 
 from lab.machines.inventory import MACHINE_IP, POWER_PORT, Host, load_inventory
 from lab.machines.power import Power
 from lab.paths import Paths, paths_from_environment
-from lab.supervisor.unit import Unit
 
 USER = "power"
 USAGE = "usage: on|off|reset|status HOST"
@@ -92,12 +90,6 @@ async def main() -> None:
         allow_pty=False,
     )
     await server.wait_closed()
-
-
-def power_switch_unit(paths: Paths, environment: dict[str, str]) -> Unit:
-    """The switch as a unit of the supervisor beside the hosts."""
-    argv = [sys.executable, "-m", "lab.machines.power_switch"]
-    return Unit("power-switch", argv, str(paths.logs / "power-switch.log"), env=environment)
 
 
 if __name__ == "__main__":

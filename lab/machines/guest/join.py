@@ -17,7 +17,7 @@ from lab.machines.guest.state import Membership, host_name, kubelet_is_healthy, 
 from lab.machines.guest.units import boot_units, cluster_units
 from lab.supervisor.client import Supervisor
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 TAINT = re.compile(r"^(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)$")
 LABEL = re.compile(r"^[^=]+=[^=]*$")
 

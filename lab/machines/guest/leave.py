@@ -19,7 +19,7 @@ from lab.machines.guest.units import boot_units
 from lab.supervisor.client import Supervisor
 
 CGROUPS = Path("/sys/fs/cgroup")
-END_SECONDS = 20.0
+END_SECONDS = 60.0
 
 
 def pod_processes() -> list[int]:
