@@ -1,0 +1,118 @@
+"""Slurm in memory behaves as was measured on 26.05.5."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparewheel.slurm.memory import MemoryJob, MemorySlurm
+from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmUnavailableError
+from tests.support.clocks import StillClock
+
+
+@pytest.fixture
+def clock() -> StillClock:
+    return StillClock()
+
+
+@pytest.fixture
+def slurm(clock: StillClock) -> MemorySlurm:
+    """Two members with a two-node job, a free spare, and a rival of the same size that waits."""
+    slurm = MemorySlurm(clock)
+    for name in ("gpu-0", "gpu-1"):
+        slurm.add_node(name)
+    slurm.submit(MemoryJob(1, node_count=2))
+    slurm.submit(MemoryJob(2, node_count=2, user="bob"))
+    return slurm
+
+
+async def test_down_on_an_expedited_job_keeps_the_survivor(slurm: MemorySlurm, clock: StillClock) -> None:
+    await slurm.set_node_state("gpu-0", ["DOWN"], "sparewheel: XID 79")
+    job = await slurm.job(1)
+    assert job.states == {"PENDING", "COMPLETING", "EXPEDITING"}
+    slurm.add_node("gpu-2")
+    clock.seconds += 2.1
+    assert (await slurm.job(1)).nodes == ("gpu-1", "gpu-2")
+    assert (await slurm.job(1)).restart_count == 1
+    assert (await slurm.job(2)).states == {"PENDING"}
+
+
+async def test_down_on_a_plain_job_may_lose_the_survivor(slurm: MemorySlurm, clock: StillClock) -> None:
+    slurm.job_table[1].expedited = False
+    slurm.add_node("gpu-2")
+    await slurm.set_node_state("gpu-0", ["DOWN"], "x")
+    clock.seconds += 2.1
+    assert (await slurm.job(2)).states == {"RUNNING"}, "the rival"
+    assert (await slurm.job(1)).states == {"PENDING"}
+
+
+async def test_slurm_never_waits_for_the_struck_node(slurm: MemorySlurm) -> None:
+    await slurm.set_node_state("gpu-0", ["DOWN"], "x")
+    assert "COMPLETING" not in (await slurm.node("gpu-0")).states
+    assert "COMPLETING" in (await slurm.node("gpu-1")).states
+
+
+async def test_requeue_waits_for_all_savers(slurm: MemorySlurm) -> None:
+    await slurm.set_node_state("gpu-0", ["DRAIN"], "x")
+    assert (await slurm.job(1)).states == {"RUNNING"}
+    await slurm.requeue(1)
+    assert "COMPLETING" in (await slurm.node("gpu-0")).states
+    with pytest.raises(SlurmError, match="pending"):
+        await slurm.requeue(1)
+
+
+async def test_a_job_that_may_not_be_requeued_ends(slurm: MemorySlurm, clock: StillClock) -> None:
+    slurm.job_table[1].requeue = False
+    await slurm.set_node_state("gpu-0", ["DOWN"], "x")
+    clock.seconds += 3
+    assert (await slurm.job(1)).states == {"NODE_FAIL"}
+
+
+async def test_an_expedited_job_that_fails_by_itself_is_held(slurm: MemorySlurm) -> None:
+    slurm.end_job(1, exit_code=1)
+    job = await slurm.job(1)
+    assert job.states == {"PENDING", "REQUEUE_HOLD"}
+    assert (job.state_reason, job.exit_code, job.restart_count) == ("JobHeldUser", 1, 1)
+    slurm.cancel(2)
+    assert (await slurm.job(1)).states == {"PENDING", "REQUEUE_HOLD"}
+    await slurm.update_job(1, hold=False)
+
+
+async def test_a_failed_epilog_saves_the_crash(slurm: MemorySlurm, clock: StillClock) -> None:
+    slurm.epilog_fails_on = {"gpu-0"}
+    slurm.end_job(1, exit_code=1)
+    assert {"IDLE", "DRAIN"} <= (await slurm.node("gpu-0")).states
+    slurm.add_node("gpu-2")
+    clock.seconds += 1
+    assert (await slurm.job(1)).nodes == ("gpu-1", "gpu-2")
+
+
+@pytest.mark.parametrize(
+    ("before", "ask", "after"),
+    [
+        (["DOWN"], "IDLE", {"IDLE"}),
+        (["DOWN"], "RESUME", {"IDLE"}),
+        (["DOWN"], "UNDRAIN", {"DOWN"}),
+        (["DRAIN"], "UNDRAIN", {"IDLE"}),
+        (["DRAIN"], "RESUME", {"IDLE"}),
+        (["DOWN", "DRAIN"], "UNDRAIN", {"DOWN"}),
+    ],
+)
+async def test_node_states(clock: StillClock, before: list[str], ask: str, after: set[str]) -> None:
+    slurm = MemorySlurm(clock)
+    slurm.add_node("n")
+    await slurm.set_node_state("n", before, "why")
+    await slurm.set_node_state("n", [ask], "")
+    node = await slurm.node("n")
+    assert node.states - {"DYNAMIC_NORM"} == after
+    assert node.reason == ("why" if "DOWN" in after else "")
+
+
+async def test_faults_on_demand(slurm: MemorySlurm) -> None:
+    with pytest.raises(SlurmNotFoundError):
+        await slurm.node("nope")
+    with pytest.raises(SlurmNotFoundError):
+        await slurm.job(99)
+    slurm.fail(SlurmUnavailableError("cut"), "set_node_state", when="after")
+    with pytest.raises(SlurmUnavailableError):
+        await slurm.set_node_state("gpu-0", ["DOWN"], "x")
+    assert "DOWN" in (await slurm.node("gpu-0")).states
