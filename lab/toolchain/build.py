@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -17,7 +16,7 @@ from pathlib import Path
 from lab.toolchain import progress
 from lab.toolchain.errors import ToolchainError
 from lab.toolchain.machine import find_go
-from lab.toolchain.paths import REPOSITORY, bin_folder, cache_folder, scratch_folder, store_folder
+from lab.toolchain.paths import REPOSITORY, bin_folder, scratch_folder, store_folder
 from lab.toolchain.process import run
 from lab.toolchain.tools import Tool
 
@@ -47,7 +46,7 @@ def build(tool: Tool) -> Path:
     if target.exists():
         return target
     go = find_go()
-    with progress.step(f"Building {tool.name} {tool.version}", expected_seconds(tool)):
+    with progress.step(f"Building {tool.name} {tool.version}", tool.expected_seconds):
         try:
             scratch_folder().mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=scratch_folder(), prefix=f"{os.getpid()}-") as scratch:
@@ -96,11 +95,6 @@ def module_folder(tool: Tool, module: str) -> Path:
     return Path(said.strip())
 
 
-def expected_seconds(tool: Tool) -> float:
-    """What the build took here the last time, or what it takes on two cores from nothing."""
-    return _durations().get(tool.name, tool.expected_seconds)
-
-
 def _build_in(scratch: Path, go: str, tool: Tool, target: Path) -> None:
     module = scratch / "module"
     module.mkdir()
@@ -133,25 +127,3 @@ def _sources(tool: Tool) -> list[Path]:
 
 def _linker_flags(tool: Tool) -> str:
     return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in tool.values)])
-
-
-def _durations_file() -> Path:
-    return cache_folder() / "durations.json"
-
-
-def _durations() -> dict[str, float]:
-    try:
-        read: dict[str, float] = json.loads(_durations_file().read_text())
-    except (OSError, ValueError):
-        return {}
-    return read
-
-
-def remember_duration(name: str, seconds: float) -> None:
-    """Keep how long a step took here, for the expected time of the next one; a failure to keep it is no matter."""
-    fresh = _durations_file().with_suffix(".new")
-    try:
-        fresh.write_text(json.dumps({**_durations(), name: round(seconds, 1)}, indent=1, sort_keys=True))
-        fresh.replace(_durations_file())
-    except OSError:
-        fresh.unlink(missing_ok=True)

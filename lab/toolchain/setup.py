@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from lab.toolchain import build, debian, machine, onpath, plugins, progress, venv
@@ -29,7 +28,7 @@ def ensure(profile: str) -> Path:
             venv.ensure()
             _announce([tool for tool in tools if tool.name not in chosen and not build.built(tool).exists()])
             for tool in tools:
-                build.link(tool.name, chosen.get(tool.name) or _timed_build(tool))
+                build.link(tool.name, chosen.get(tool.name) or build.build(tool))
     if profile in ("pulumi", "lab"):
         if "pulumi-language-python" in chosen:
             plugins.ensure_machines_scripts(chosen["pulumi"])
@@ -62,18 +61,9 @@ def _choose(tools: tuple[Tool, ...]) -> dict[str, Path]:
 def _announce(tools: list[Tool]) -> None:
     if tools:
         machine.find_go()
-        total = progress.duration(sum(build.expected_seconds(tool) for tool in tools))
+        total = progress.duration(sum(tool.expected_seconds for tool in tools))
         cores = len(os.sched_getaffinity(0))
         progress.note(
             f"{len(tools)} programs are to be built from their pinned Go modules, once: "
             f"about {total} in all on two cores (this machine has {cores})."
         )
-
-
-def _timed_build(tool: Tool) -> Path:
-    if build.built(tool).exists():
-        return build.built(tool)
-    started = time.monotonic()
-    path = build.build(tool)
-    build.remember_duration(tool.name, time.monotonic() - started)
-    return path

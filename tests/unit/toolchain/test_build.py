@@ -96,13 +96,6 @@ def test_a_link_is_moved_to_a_new_target(tmp_path: Path, cache: Path) -> None:
         assert (cache / "bin" / "cni" / "tool").read_text() == name
 
 
-def test_the_remembered_time_is_the_next_expected_one(cache: Path, etcd: Tool) -> None:
-    cache.mkdir()
-    assert build.expected_seconds(etcd) == etcd.expected_seconds
-    build.remember_duration("etcd", 12.34)
-    assert build.expected_seconds(etcd) == 12.3
-
-
 def test_the_data_centre_finds_all_its_programs() -> None:
     provided = {tool.name for tool in PROFILES["lab"]} | set(SOURCES)
     assert set(CONTROL_PROGRAMS) | set(HOST_PROGRAMS) <= provided
