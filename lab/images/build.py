@@ -23,7 +23,9 @@ from lab.toolchain.process import run
 
 _PLATFORMS = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux_2_12", "manylinux2010")
 _PYTHON_PACKAGES = "usr/local/lib/python3.11/dist-packages"
-_RESERVE_MEGABYTES = 500
+_NEARLY_FULL_BYTES = 30 * 2**20
+_RESERVE_MEGABYTES = 1000
+"""For the archives and for what packages need while they are unpacked."""
 
 
 def diff_ids(store: Store, archives: tuple[Archive, ...] = ARCHIVES) -> dict[str, str]:
@@ -63,7 +65,8 @@ def build_all(store: Store) -> None:
             raise ToolchainError(_full(store)) from error
         except ToolchainError as error:
             said = "\n".join(getattr(error, "__notes__", []))
-            if "enough free space" in said or "No space left on device" in said:
+            # Programs bury it in logs of their own, so the disk itself is asked too, before the sweep.
+            if "enough free space" in said or shutil.disk_usage(store.root).free < _NEARLY_FULL_BYTES:
                 raise ToolchainError(_full(store)) from error
             log = store.root / "failed.log"
             log.write_text(said)
@@ -151,7 +154,7 @@ def _require_space(store: Store, missing: list[Layer]) -> None:
     if not missing:
         return
     store.root.mkdir(parents=True, exist_ok=True)
-    needed = sum(layer.megabytes for layer in missing) * 2 + _RESERVE_MEGABYTES
+    needed = sum(layer.megabytes for layer in missing) + _RESERVE_MEGABYTES
     free = shutil.disk_usage(store.root).free // 2**20
     if free < needed:
         raise ToolchainError(

@@ -13,6 +13,7 @@ from lab.toolchain.errors import ToolchainError
 from lab.toolchain.process import run
 
 MIRROR_VARIABLE = "SPAREWHEEL_DEBIAN_MIRROR"
+_NICE = ("nice", "-n", "10")
 _APT = (
     "apt-get", "-q", "-o", "Acquire::Check-Valid-Until=false", "-o", "Acquire::Retries=3",
     "-o", "Acquire::Languages=none",
@@ -54,10 +55,24 @@ def bootstrap(suite: str, root: Path, script_folder: Path = Path("/usr/share/deb
     An older debootstrap doesn't know the name of a newer suite, but how to make it.
     """
     script = [] if (script_folder / suite).exists() else ["sid"]
-    run(
-        ["debootstrap", "--variant=minbase", "--include=ca-certificates", suite, str(root), mirror(), *script],
-        f"bootstrapping Debian {suite}",
-    )
+    source = mirror()
+    try:
+        run(
+            [
+                *_NICE,
+                "debootstrap",
+                "--variant=minbase",
+                "--include=ca-certificates",
+                suite,
+                str(root),
+                source,
+                *script,
+            ],
+            f"bootstrapping Debian {suite}",
+        )
+    except ToolchainError as error:
+        error.args = (f"{error} Is the network there? {MIRROR_VARIABLE} names another mirror than this machine's apt.",)
+        raise
     rules = "".join(f"path-exclude={pattern}\n" for pattern in _UNWANTED)
     # A build that is cut off is thrown away, so dpkg needn't wait for the disk.
     (root / "etc/dpkg/dpkg.cfg.d/sparewheel").write_text(f"force-unsafe-io\n{rules}")
@@ -116,7 +131,7 @@ def unmount(target: Path) -> None:
 
 def command(root: Path, argv: Sequence[str], doing: str) -> str:
     """Run `argv` in `root`; its output."""
-    return run(["nice", "-n", "10", "chroot", str(root), *argv], doing, env=_ENVIRONMENT)
+    return run([*_NICE, "chroot", str(root), *argv], doing, env=_ENVIRONMENT)
 
 
 def install(root: Path, packages: Sequence[str], doing: str) -> None:
