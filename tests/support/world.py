@@ -82,11 +82,11 @@ class World:
     _register_at: dict[str, float] = field(default_factory=dict[str, float])
     _pod_seen: dict[str, str] = field(default_factory=dict[str, str])
     _uids: Any = field(default_factory=lambda: itertools.count(1))
-    _beat_nodes: set[str] = field(default_factory=set[str])
+    _died_at: dict[str, float] = field(default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
         self.kube = MemoryKube(clock=self.clock)
-        self.slurm = MemorySlurm(self.clock)
+        self.slurm = MemorySlurm(self.clock, requeue_delay_seconds=1.0)
         self.capacity = FakeReplacer(self.kube, self.clock)
         for index in range(self.replicas + self.spares):
             name = f"gpu-{index + 1}"
@@ -197,7 +197,12 @@ class World:
         body = self.kube.peek(NODE, node)
         if body is None:
             return
-        if node not in self.kube.dead_nodes:
+        if node in self.kube.dead_nodes:
+            died = self._died_at.setdefault(node, self.clock.monotonic_seconds())
+            if self.clock.monotonic_seconds() - died > 40:  # the node controller's grace
+                body["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+                self.kube.put(NODE, body)
+        else:
             lease = {"metadata": {"name": node}, "spec": {"renewTime": format_time(self.clock.now())}}
             self.kube.put(LEASE, lease, "kube-node-lease")
         if node in self.silent:

@@ -33,6 +33,7 @@ log = logging.getLogger("sparewheel.remediation")
 
 TRACKS = ("track", "spare", "jobs", "outbox")
 SWEEP_SECONDS = 2.0
+FRESH_REPORT_SECONDS = 15.0
 FIRST_RETRY_SECONDS = 0.5
 LAST_RETRY_SECONDS = 30.0
 
@@ -192,7 +193,7 @@ class Controller:
         """Work on the incident, unless nothing of it is left to do."""
         if record is None or record.metadata.name in self.state.taken or not _unfinished(record):
             return
-        incident = Incident(self.ports, Journal(self.kube, record))
+        incident = Incident(self.ports, Journal(self.kube, record), taken_monotonic=self.clock.monotonic_seconds())
         self.state.taken[record.metadata.name] = incident
         log.info("event=incident incident=%s stage=%s node=%s", incident.name, record.status.stage, record.spec.node)
         for track in TRACKS:
@@ -268,10 +269,9 @@ class Controller:
             return None
         match key.kind:
             case "track":
-                report = self.scout.report(incident.record.spec.node)
-                fault_open = report is None or still_open(incident.record, report)
-                pause = await tracks.node_pass(incident, fault_open=fault_open)
-                self.queue.add(Key("outbox", key.name))
+                pause = await tracks.node_pass(incident, fault_open=self._fault_open(incident))
+                for track in TRACKS if pause == tracks.AT_ONCE else ("outbox",):
+                    self.queue.add(Key(track, key.name))
                 return pause
             case "spare":
                 pause = await tracks.spare_pass(incident)
@@ -284,6 +284,13 @@ class Controller:
                 return pause
             case _:
                 return await outbox.act(incident)
+
+    def _fault_open(self, incident: Incident) -> bool | None:
+        """An agent that says nothing for this long may have died of the fault that it reported."""
+        report = self.scout.report(incident.record.spec.node)
+        found = True if report is None else still_open(incident.record, report)
+        waited = self.clock.monotonic_seconds() - incident.taken_monotonic
+        return True if found is None and waited > FRESH_REPORT_SECONDS else found
 
     def _finish(self, name: str) -> None:
         incident = self.state.taken.get(name)

@@ -73,7 +73,8 @@ class Situation:
 
     pool: GpuPoolSpec
     now: datetime
-    fault_open: bool = True
+    fault_open: bool | None = True
+    """None: no report has come in yet since the controller took over."""
 
 
 def next_step(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep:
@@ -119,6 +120,8 @@ def _before_the_fence(remediation: Remediation, seen: Observations, situation: S
 
 def _fence(remediation: Remediation, situation: Situation) -> NodeStep:
     if not started(remediation.status, NodeStage.FENCED):
+        if situation.fault_open is None:
+            return _waits("a fresh report of the node", 0.5)
         if not situation.fault_open:
             return NodeStep((Todo(NodeAction.STAND_DOWN, why="the fault was gone before anything was done"),))
         if situation.pool.paused:
@@ -208,12 +211,13 @@ def _worker(
         else:
             todo.append(Todo(NodeAction.DELETE_WORKER, pod))
         return
-    if not stuck(pod, node, now):
+    proven = remediation.status.replacement.proven_off_at is not None
+    if proven and not gate_waits_for:
+        todo.append(Todo(NodeAction.FORCE_DELETE, pod))  # nothing runs there that its grace could serve
+    elif node.ready is True and not stuck(pod, node, now):
         waits.append(f"worker pod {pod.namespace}/{pod.name} to end")
     elif gate_waits_for:
         waits.append(gate_waits_for)
-    elif remediation.status.replacement.proven_off_at is not None:
-        todo.append(Todo(NodeAction.FORCE_DELETE, pod))
     else:
         todo.append(Todo(NodeAction.PROVE_OFF, pod))
         waits.append(f"proof that host {remediation.status.replacement.bad_host or node.name} is off")

@@ -153,15 +153,22 @@ def _spec(report: Report, pool: GpuPool, policy: RemediationPolicySpec, fault: F
     )
 
 
-def still_open(incident: Remediation, report: Report) -> bool:
-    """Before anything was done: is the fault still there? A stale record must not act on a node that is well again."""
+HEARD_SECONDS = 5.0
+
+
+def still_open(incident: Remediation, report: Report) -> bool | None:
+    """Before anything was done: is the fault still there? A stale record must not act on a node that is well again.
+
+    None: not known yet, because no report came in since this controller began to watch.
+    """
     spec = incident.spec
     if spec.trigger is Trigger.MANUAL:
         return True
+    silent = report.silence.agent_seconds if report.silence is not None else None
     if spec.trigger is Trigger.NODE_LOST:
-        return report.silence is None or report.silence.agent_seconds is None or report.silence.agent_seconds > 5.0
+        return not report.fresh or silent is None or silent > HEARD_SECONDS
     if not report.fresh:
-        return True
+        return None
     if report.boot_id and spec.boot_id and report.boot_id != spec.boot_id:
         return False
     return any((fault.code, fault.device) == (spec.fault.code, spec.fault.device) for fault in report.faults)

@@ -84,6 +84,8 @@ class Ports:
 class Incident:
     ports: Ports
     journal: Journal
+    taken_monotonic: float = 0.0
+    """When this controller began to work on the incident."""
     fenced_monotonic: float | None = None
     """When this controller first saw the incident fenced; reports heard after it are of the fenced node."""
     proof_asked: float | None = None

@@ -17,7 +17,7 @@ from sparewheel.remediation.stages.incident import Incident
 AT_ONCE = 0.0
 
 
-async def node_pass(incident: Incident, *, fault_open: bool = True) -> float | None:
+async def node_pass(incident: Incident, *, fault_open: bool | None = True) -> float | None:
     """The node track: at most one step of each kind, then look again."""
     seen = await observe(incident)
     pool = await incident.pool()
