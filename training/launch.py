@@ -3,8 +3,8 @@
 1. A meeting point worked out for this attempt (the one of the attempt before may be the node that died).
 2. Time to save: torchrun kills its ranks 30 s after it has sent SIGTERM. Its `--shutdown-timeout` (from torch 2.12)
    doesn't reach the neighbours of a failed rank. Here every such wait is as long as the grace.
-3. Patience after a peer's death: a job that ends by itself has FAILED and loses its nodes to the next in the queue, so
-   this waits for the platform's SIGTERM first, which requeues the job with its nodes kept.
+3. Patience after a peer's death: a job that ends by itself has failed (or is held) and loses its nodes to the next in
+   the queue, so this waits for the platform's SIGTERM first, which requeues the job with its nodes kept.
 
 usage: srun --ntasks-per-node=1 python3 launch.py --nproc-per-node N [options] SCRIPT [its arguments]
 """
@@ -47,6 +47,7 @@ def main() -> int:
         say(f"launch: {error}")
         return 1
     name_interface(address)
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost peer is one line of ours, not a page of stack frames
     outcome = run_torchrun(torchrun_arguments(options, meet, port, address, script), options.grace_seconds)
     reap_ranks(time.monotonic() + options.grace_seconds)
     if outcome == STOPPED and options.linger_seconds > 0:

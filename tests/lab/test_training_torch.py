@@ -45,7 +45,10 @@ class Job:
         return self.log()
 
     def ended(self, used: Sequence[Node] | None = None) -> list[int]:
-        return [node.launcher.wait(ENDED_SECONDS) for node in (self.used if used is None else used)]
+        """The exit codes of its launchers, once all have ended."""
+        launchers = [node.launcher for node in (self.used if used is None else used)]
+        until(lambda: all(launcher.poll() is not None for launcher in launchers), ENDED_SECONDS, self.log)
+        return [launcher.returncode for launcher in launchers]
 
     def log(self) -> str:
         return "".join(node.log(self.attempt).read_text() for node in self.used)
@@ -55,7 +58,7 @@ class Job:
         return read_steps(path) if path.exists() else {}
 
     def reach(self, step: int) -> None:
-        until(lambda: self.steps().get(step), STARTED_SECONDS, f"step {step}\n{self.log()}")
+        until(lambda: self.steps().get(step), STARTED_SECONDS, self.log)
 
     def last_step(self) -> int:
         return max(self.steps())
@@ -125,7 +128,7 @@ def test_a_save_longer_than_torchruns_patience_is_kept_on_every_node(job: Job, u
     began = time.monotonic()
     for node in job.used:
         node.terminate()
-    until(lambda: all(node.launcher.poll() is not None for node in job.used), seconds + 30, job.log())
+    until(lambda: all(node.launcher.poll() is not None for node in job.used), seconds + 30, job.log)
     assert time.monotonic() - began >= seconds
     last = job.last_step()
     assert job.log().count(f"step {last} saved in") == 2
@@ -142,7 +145,7 @@ def test_when_a_rank_dies_a_survivor_saves_and_its_node_is_kept(
     job.reach(10)
     os.kill(job.used[struck].ranks()[0], signal.SIGKILL)
     survivor = job.used[1 - struck]
-    until(lambda: "keeping the node" in survivor.log(0).read_text(), 30, f"the survivor's save\n{job.log()}")
+    until(lambda: "keeping the node" in survivor.log(0).read_text(), 30, job.log)
     assert [node.launcher.poll() for node in job.used] == [None, None]
     last = job.last_step()
     for node in job.used:
@@ -163,7 +166,7 @@ def test_a_survivor_has_the_whole_grace_for_its_save(job: Job, unbroken: dict[in
     time.sleep(1)
     for node in job.used:
         node.terminate()
-    until(lambda: all(node.launcher.poll() is not None for node in job.used), seconds + 30, job.log())
+    until(lambda: all(node.launcher.poll() is not None for node in job.used), seconds + 30, job.log)
     last = job.last_step()
     job.requeue([job.nodes[2], job.nodes[1]])
     assert last - 1 <= job.resumed_from() <= last + 1
@@ -185,7 +188,7 @@ def test_a_rank_that_hangs_is_saved_around_and_refused_when_it_wakes_up(job: Job
     job.start([survivor, job.nodes[2]], PACE)
     job.reach(last + 3)
     os.kill(hung, signal.SIGCONT)  # SIGTERM is waiting for it: it tries to save
-    until(lambda: struck.launcher.poll() is not None, 40, "the old rank's end")
+    until(lambda: struck.launcher.poll() is not None, 40, job.log)
     assert "may not write" in struck.log(0).read_text() or "no new step" in struck.log(0).read_text()
     assert job.ended() == [0, 0], job.log()
     assert job.resumed_from() >= last - 1
@@ -206,7 +209,7 @@ def test_neighbours_of_a_dead_rank_save_too(job: Job) -> None:
     job.start(job.nodes[:1], (*PACE, "--save-seconds", "4"), ranks=2)
     job.reach(10)
     os.kill(job.used[0].ranks()[0], signal.SIGKILL)
-    until(lambda: "keeping the node" in job.log(), 60, job.log())
+    until(lambda: "keeping the node" in job.log(), 60, job.log)
     job.used[0].terminate()
     last = job.last_step()
     job.requeue([job.nodes[2]], (*FAST,))

@@ -43,11 +43,11 @@ def torch_layers() -> Sequence[Path] | None:
     return [store.tree(layer) for layer in layers] if all(store.diff_id(layer) for layer in layers) else None
 
 
-def until(condition: Callable[[], object], seconds: float, what: str) -> None:
-    """Wait for `condition`; AssertionError with `what` after `seconds`."""
+def until(condition: Callable[[], object], seconds: float, seen: Callable[[], str]) -> None:
+    """Wait for `condition`; AssertionError with what was `seen` after `seconds`."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"{what}: not within {seconds} s"
+        assert time.monotonic() < end, f"not within {seconds} s:\n{seen()}"
         time.sleep(0.05)
 
 
