@@ -10,11 +10,13 @@ from lab.cluster.lifecycle import DataCentre, NotUpError
 from lab.cluster.network import NetworkConflictError
 from lab.cluster.preflight import NotReadyError
 from lab.cluster.shell import CommandError
+from lab.images.ensure import ensure_images
 from lab.machines.inject import Bite, inject_xid
 from lab.machines.inventory import load_inventory
 from lab.machines.power import Power, PowerError
 from lab.paths import paths_from_environment
 from lab.supervisor.client import SupervisorError
+from lab.toolchain.errors import ToolchainError
 
 app = typer.Typer(help="A small data centre on this machine.", no_args_is_help=True, pretty_exceptions_enable=False)
 ERRORS = (
@@ -24,6 +26,7 @@ ERRORS = (
     CommandError,
     PowerError,
     SupervisorError,
+    ToolchainError,
     ValueError,
     FileNotFoundError,
 )
@@ -47,6 +50,7 @@ def up(
 ) -> None:
     """Start it, or go on where the last run stopped."""
     paths = paths_from_environment()
+    ensure_images(paths)
     inventory = DataCentre(paths).up(gpu_hosts)
     typer.echo(f"up: {', '.join(h.name for h in inventory.hosts)}")
     typer.echo(f"  kubectl --kubeconfig {paths.kubeconfig} get nodes")

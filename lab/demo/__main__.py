@@ -22,8 +22,10 @@ from lab.demo.facts import Facts
 from lab.demo.receiver import Inbox, receiver
 from lab.demo.researcher import ResearcherError
 from lab.demo.story import STEP_SECONDS, Story
+from lab.images.ensure import ensure_images
 from lab.machines.inventory import MACHINE_IP
 from lab.paths import Paths, paths_from_environment
+from lab.toolchain.errors import ToolchainError
 from lab.toolchain.paths import REPOSITORY
 from lab.toolchain.progress import note
 
@@ -31,11 +33,12 @@ RECEIVER_PORT = 8900
 FOLDER = REPOSITORY / "build" / "demo"
 GPUS = 16
 out = Console()
-ERRORS = (StoryError, ResearcherError, stack.StackError, CommandError, OSError)
+ERRORS = (StoryError, ResearcherError, stack.StackError, CommandError, ToolchainError, OSError)
 
 
 def stage(paths: Paths, *, again: bool) -> None:
     """A healthy platform: the data centre up, the stack on it. ``again``: with the hosts of the last story repaired."""
+    ensure_images(paths)
     data_centre = DataCentre(paths)
     if again:
         stack.destroy(paths)
