@@ -118,7 +118,7 @@ RUNTIME = Layer(
     megabytes=150,
     below=(PYTHON,),
     requirements="requirements/image.txt",
-    verify=(Verify(("python", "-c", "import lightkube, msgspec, pynvml, asyncssh; print('ready')"), "ready"),),
+    verify=(Verify(("python", "-c", "import asyncssh, httpx, msgspec, pydantic; print('ready')"), "ready"),),
 )
 
 _COMPILE = "python3 -m compileall -q --invalidation-mode unchecked-hash /opt/sparewheel"
