@@ -320,7 +320,7 @@ class MemorySlurm:
             user=job.user,
             name=job.name,
             partition="gpu",
-            nodes=tuple(job.nodes),
+            nodes=tuple(job.nodes or job.completing),
             restart_count=job.restart_count,
             batch=job.batch,
             requeue=job.requeue,
