@@ -14,18 +14,20 @@ from pathlib import Path
 
 from lab.machines.guest.files import POD_CGROUP, SUPERVISOR_RUN
 from lab.machines.guest.images import restore_images
-from lab.machines.guest.state import JOINED
+from lab.machines.guest.state import JOINED, membership_lock
 from lab.machines.guest.units import boot_units
 from lab.supervisor.client import Supervisor
 
 CGROUPS = Path("/sys/fs/cgroup")
+POD_GROUPS = (POD_CGROUP, "k8s.io")
+"""The kubelet's group, and the one where containerd puts a container whose kubelet names none (no groups per QoS)."""
 END_SECONDS = 60.0
 
 
 def pod_processes() -> list[int]:
-    """Pids of everything in the pods' control group."""
+    """Pids of everything in the pods' control groups."""
     found: set[int] = set()
-    for top in (CGROUPS / "pids" / POD_CGROUP, CGROUPS / POD_CGROUP):
+    for top in (at / group for at in (CGROUPS / "pids", CGROUPS) for group in POD_GROUPS):
         for folder, _, _ in os.walk(top):
             try:
                 found |= {int(line) for line in (Path(folder) / "cgroup.procs").read_text().split()}
@@ -67,7 +69,7 @@ def unmount_below(*tops: str) -> None:
     targets = [line.split()[1].replace("\\040", " ") for line in Path("/proc/self/mounts").read_text().splitlines()]
     for target in reversed(targets):
         if any(target.startswith(top + "/") for top in tops):
-            subprocess.run(["umount", "-l", target], check=False)
+            subprocess.run(["umount", "-l", target], check=False, capture_output=True)
 
 
 def empty(folder: Path) -> None:
@@ -108,7 +110,8 @@ def leave() -> None:
 def main() -> None:
     """No arguments."""
     argparse.ArgumentParser("host-leave", description="Stop being a node of the cluster.").parse_args()
-    leave()
+    with membership_lock():
+        leave()
 
 
 if __name__ == "__main__":

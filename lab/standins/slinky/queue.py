@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from lab.standins.slinky.pace import ERROR_BACKOFF_FIRST_SECONDS, ERROR_BACKOFF_MOST_SECONDS
+from lab.standins.slinky.slurm_rest import SlurmError
 from sparewheel.clock import Clock
 
 log: Final = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class Queue:
             count = self._failures.get(key, 0)
             self._failures[key] = count + 1
             again = min(ERROR_BACKOFF_FIRST_SECONDS * 2.0**count, ERROR_BACKOFF_MOST_SECONDS)
-            expected = count > 0 or isinstance(error, ExpectedError)
+            expected = count > 0 or isinstance(error, ExpectedError | SlurmError)
             log.warning("%s: %s; again in %.1f s", key, error, again, exc_info=None if expected else error)
         self._busy.discard(key)
         if again is not None:
