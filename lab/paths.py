@@ -53,6 +53,11 @@ class Paths:
         """Logs of the daemons that run beside the hosts."""
         return self.state / "log"
 
+    @property
+    def group(self) -> str:
+        """Name of the control group above the hosts."""
+        return self.run.name
+
     def host(self, name: str) -> Path:
         """A host's own folder: its disk, its power state."""
         return self.state / "hosts" / name

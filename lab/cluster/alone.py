@@ -12,7 +12,7 @@ class Alone:
     """A lock over the whole data centre that its holder may take again. It lies in the cache, which `down` keeps."""
 
     def __init__(self, paths: Paths) -> None:
-        self._file = paths.cache / "data-centre.lock"
+        self._file = paths.cache / f"{paths.run.name}.lock"
         self._depth = 0
 
     @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """What `down` should have removed and is still there."""
 
+import socket
 from pathlib import Path
 
 from lab.machines.inventory import BRIDGE
@@ -12,7 +13,7 @@ def leftovers(paths: Paths) -> list[str]:
     found = [f"folder {place}" for place in places if Path(place).exists()]
     mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     found += [f"mount {target}" for target in mounted if target.startswith(places)]
-    names = [link.name for link in Path("/sys/class/net").iterdir()]
+    names = [name for _, name in socket.if_nameindex()]
     found += [f"interface {name}" for name in names if name == BRIDGE or name.startswith("sw-")]
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (text := _daemon_of_ours(entry, paths, places)):
@@ -29,5 +30,13 @@ def _daemon_of_ours(entry: Path, paths: Paths, places: tuple[str, ...]) -> str:
     text = " ".join(argv).strip()
     built = argv[0].startswith(str(paths.bin)) and any(place in text for place in places)
     module = argv[2] if argv[1:2] == ["-m"] and len(argv) > 2 else ""
-    ours = built or module.startswith("lab.machines.") or f"-m lab.supervisor {paths.run}" in text
+    beside = module.startswith("lab.machines.") and str(paths.run).encode() in _environment(entry)
+    ours = built or beside or f"-m lab.supervisor {paths.run}" in text
     return text if ours else ""
+
+
+def _environment(entry: Path) -> bytes:
+    try:
+        return (entry / "environ").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return b""

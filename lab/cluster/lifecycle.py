@@ -18,11 +18,10 @@ from lab.cluster.leftovers import leftovers
 from lab.cluster.network import ensure_bridge, remove_bridge
 from lab.cluster.pki import Authority
 from lab.cluster.preflight import check_all, check_rights
-from lab.machines.cgroups import remove_slice
 from lab.machines.disk import make_disk
 from lab.machines.gpus import device_nodes
 from lab.machines.guest.images import mark_current
-from lab.machines.image_store import changed_tars, update_store
+from lab.machines.image_store import changed_tars, stale_tars, update_store
 from lab.machines.inventory import DEFAULT_GPU_HOSTS, Host, Inventory, load_inventory, save_inventory
 from lab.machines.kmsg import start_log
 from lab.machines.own_programs import build_own_programs, outdated
@@ -106,7 +105,7 @@ class DataCentre:
             self.supervisor.shutdown()
             for host in self.hosts():
                 self.power.off_without_supervisor(host)
-            remove_slice()
+            self.power.groups.remove_all()
             remove_bridge(self.paths.state)
         with step("Removing the state", 3):
             for folder in (self.paths.state, self.paths.run):
@@ -163,33 +162,36 @@ class DataCentre:
         return {"supervisor": "running", **daemons}, hosts
 
     def import_images(self) -> list[Path]:
-        """Bring changed image tars into the shared store and into every running host that is no fresh clone."""
+        """Bring changed image tars into the shared store and into the running hosts that lack them."""
         with self.alone():
             return self._import_images()
 
     def _import_images(self) -> list[Path]:
         changed = changed_tars(self.paths)
-        if not changed:
-            return update_store(self.paths, lambda _: None)
-        size = sum(tar.stat().st_size for tar in changed) / 1e6
-        with step(f"Unpacking {len(changed)} image files ({size:.0f} MB)", 2 + size / 60):
-            tars = update_store(self.paths, lambda _: None)
+        if changed:
+            size = sum(tar.stat().st_size for tar in changed) / 1e6
+            with step(f"Unpacking {len(changed)} image files ({size:.0f} MB)", 2 + size / 20):
+                update_store(self.paths)
         running = [h for h in self.hosts() if self.supervisor.is_running() and self.power.is_on(h)]
-        if running:
-            with step(f"Bringing them to {len(running)} running hosts", len(running) * size / 100):
-                for host in running:
+        stale = {h: tars for h in running if (tars := stale_tars(self.paths, self._containers(h)))}
+        if stale:
+            size = sum(tar.stat().st_size for tars in stale.values() for tar in tars) / 1e6
+            with step(f"Bringing new images to {len(stale)} running hosts", 2 + size / 40):
+                for host, tars in stale.items():
                     self._renew_images(host, tars)
-        return tars
+        return changed
+
+    def _containers(self, host: Host) -> Path:
+        return self.paths.disk(host.name) / "var/lib/containerd"
 
     def _renew_images(self, host: Host, tars: list[Path]) -> None:
         """A host outside the cluster takes a new clone; one with pods must import what changed."""
-        disk = self.paths.disk(host.name)
-        if not (disk / "etc/kubernetes/joined.json").exists():
+        if not (self.paths.disk(host.name) / "etc/kubernetes/joined.json").exists():
             ssh(self.paths, host.name, "host-leave")
             return
         for tar in tars:
             self._import_on(host, tar)
-        mark_current(self.paths.image_store, disk / "var/lib/containerd")
+        mark_current(self.paths.image_store, self._containers(host))
 
     def _import_on(self, host: Host, tar: Path) -> None:
         shared = self.paths.common / f".import-{tar.name}"

@@ -7,7 +7,6 @@ import signal
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
-SLICE = "sparewheel-lab"
 
 
 def is_v2() -> bool:
@@ -36,19 +35,6 @@ def hierarchy_roots() -> list[Path]:
     return roots
 
 
-def make_host_groups(host: str) -> list[Path]:
-    """The host's group in every hierarchy, ready to take processes."""
-    groups: list[Path] = []
-    for root in hierarchy_roots():
-        for folder in (root / SLICE, root / SLICE / host):
-            make_group(folder)
-        if is_v2():
-            delegate(root)
-            delegate(root / SLICE)
-        groups.append(root / SLICE / host)
-    return groups
-
-
 def make_group(folder: Path) -> None:
     """One group; on v1 a new cpuset takes no process until it has its parent's processors and memory."""
     folder.mkdir(exist_ok=True)
@@ -64,49 +50,65 @@ def delegate(folder: Path) -> None:
     (folder / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in controllers))
 
 
-def set_launcher_aside(pid: int) -> None:
-    """On v2 only a group without processes of its own passes controllers on: move the launcher out of the host's."""
-    if is_v2():
-        aside = ROOT / SLICE / "launchers"
-        aside.mkdir(exist_ok=True)
-        (aside / "cgroup.procs").write_text(str(pid))
+class HostGroups:
+    """The hosts' groups of one data centre, below a group of its name."""
 
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-def remove_host_groups(host: str) -> None:
-    """Remove the emptied groups of a host without power."""
-    for root in hierarchy_roots():
-        _remove_tree(root / SLICE / host)
+    def make(self, host: str) -> list[Path]:
+        """The host's group in every hierarchy, ready to take processes."""
+        groups: list[Path] = []
+        for root in hierarchy_roots():
+            top = root / self.name
+            for folder in (top, top / host):
+                make_group(folder)
+            if is_v2():
+                delegate(root)
+                delegate(top)
+            groups.append(top / host)
+        return groups
 
+    def set_launcher_aside(self, pid: int) -> None:
+        """On v2 a group with processes of its own passes no controllers on: move the launcher out of it."""
+        if is_v2():
+            aside = ROOT / self.name / "launchers"
+            aside.mkdir(exist_ok=True)
+            (aside / "cgroup.procs").write_text(str(pid))
 
-def remove_slice() -> None:
-    """Remove the group above the hosts."""
-    for root in hierarchy_roots():
-        _remove_tree(root / SLICE)
+    def remove(self, host: str) -> None:
+        """Remove the emptied groups of a host without power."""
+        for root in hierarchy_roots():
+            _remove_tree(root / self.name / host)
 
+    def remove_all(self) -> None:
+        """Remove the group above the hosts."""
+        for root in hierarchy_roots():
+            _remove_tree(root / self.name)
 
-def host_processes(host: str) -> list[int]:
-    """Pids (of the machine) of everything that runs on the host, pods included."""
-    root = ROOT if is_v2() else ROOT / "pids"
-    pids: list[int] = []
-    for folder, _, _ in os.walk(root / SLICE / host):
-        pids += [int(line) for line in (Path(folder) / "cgroup.procs").read_text().split()]
-    return sorted(pids)
+    def processes(self, host: str) -> list[int]:
+        """Pids (of the machine) of everything that runs on the host, pods included."""
+        root = ROOT if is_v2() else ROOT / "pids"
+        pids: list[int] = []
+        for folder, _, _ in os.walk(root / self.name / host):
+            with contextlib.suppress(OSError):
+                pids += [int(line) for line in (Path(folder) / "cgroup.procs").read_text().split()]
+        return sorted(pids)
 
-
-def kill_host_processes(host: str) -> list[int]:
-    """SIGKILL what runs on the host, each by a descriptor taken while it was seen there; returns those pids."""
-    pids = host_processes(host)
-    descriptors: dict[int, int] = {}
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            descriptors[pid] = os.pidfd_open(pid)
-    still = set(host_processes(host))
-    for pid, descriptor in descriptors.items():
-        if pid in still:
+    def kill(self, host: str) -> list[int]:
+        """SIGKILL what runs on the host, each by a descriptor taken while it was seen there; returns those pids."""
+        pids = self.processes(host)
+        descriptors: dict[int, int] = {}
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        os.close(descriptor)
-    return pids
+                descriptors[pid] = os.pidfd_open(pid)
+        still = set(self.processes(host))
+        for pid, descriptor in descriptors.items():
+            if pid in still:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            os.close(descriptor)
+        return pids
 
 
 def _remove_tree(top: Path) -> None:

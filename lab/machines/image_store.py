@@ -4,13 +4,14 @@ Nothing is ever removed from it while it is in use (containerd's garbage collect
 """
 
 import contextlib
+import fcntl
 import json
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from lab.cluster.shell import CommandError, run
@@ -41,30 +42,43 @@ def stamp(tar: Path) -> str:
 
 def changed_tars(paths: Paths) -> list[Path]:
     """Image tars that are not in the store as they are now."""
-    known = _imported(paths)
+    known = imported(paths.image_store / FROZEN)
     return [t for t in sorted(paths.image_tars.glob("*.tar")) if known.get(t.name) != stamp(t)]
 
 
-def update_store(paths: Paths, report: Callable[[str], None]) -> list[Path]:
+def stale_tars(paths: Paths, containers: Path) -> list[Path]:
+    """Image tars of the store that a host's container store lacks, or has in another version."""
+    known = imported(containers)
+    wanted = imported(paths.image_store / FROZEN)
+    tars = [paths.image_tars / name for name, mark in wanted.items() if known.get(name) != mark]
+    return [tar for tar in tars if tar.exists()]
+
+
+def update_store(paths: Paths) -> list[Path]:
     """Import what changed; returns those tars. CommandError names the tar that can't be imported."""
-    tars = changed_tars(paths)
-    if not tars:
-        paths.image_store.mkdir(parents=True, exist_ok=True)
-        return []
-    known = _imported(paths)
+    paths.image_store.mkdir(parents=True, exist_ok=True)
+    with (paths.image_store / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tars = changed_tars(paths)
+        if tars:
+            _import(paths, tars)
+        return tars
+
+
+def _import(paths: Paths, tars: list[Path]) -> None:
+    known = imported(paths.image_store / FROZEN)
     with _containerd(paths) as socket:
         for tar in tars:
-            report(tar.name)
             mark = stamp(tar)
             argv = [str(paths.bin / "ctr"), "-a", str(socket), "-n", "k8s.io", "images", "import", str(tar)]
             run(argv, timeout_seconds=IMPORT_SECONDS)
             known[tar.name] = mark
     _freeze(paths.image_store, known)
-    return tars
 
 
-def _imported(paths: Paths) -> dict[str, str]:
-    file = paths.image_store / FROZEN / STAMP
+def imported(folder: Path) -> dict[str, str]:
+    """Which tars a store has, by name and stamp."""
+    file = folder / STAMP
     return json.loads(file.read_text()) if file.exists() else {}
 
 

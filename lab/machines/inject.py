@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from lab.machines.cgroups import host_processes
+from lab.machines.cgroups import HostGroups
 from lab.machines.inventory import Host
 from lab.machines.kmsg import WARNING, append_record, xid_text
 from lab.machines.power import Power, PowerError
@@ -50,19 +50,19 @@ def inject_xid(paths: Paths, host: Host, xid: int, gpu: int, bite: Bite) -> Inje
         raise ValueError(f"{host.name} has {host.gpus} GPUs; GPU {gpu} can't fail")
     if not Power(paths).is_on(host):
         raise PowerError(f"{host.name} is off and can't have a fault; 'power {host.name} on' boots it")
-    victims = processes_on_gpu(host, gpu) if bite is not Bite.SILENT else []
+    victims = processes_on_gpu(paths, host, gpu) if bite is not Bite.SILENT else []
     who = (victims[0].pid, victims[0].name) if victims else (None, None)
     record = append_record(paths.disk(host.name) / "var/log/kmsg", WARNING, xid_text(xid, gpu, *who))
     if bite is Bite.CRASH:
-        remove_device(host, gpu)
+        remove_device(paths, host, gpu)
     number = signal.SIGKILL if bite is Bite.CRASH else signal.SIGSTOP
     struck = [victim for victim in victims if send_signal(victim.identity, number)]
     return Injection(record, struck)
 
 
-def processes_on_gpu(host: Host, gpu: int) -> list[JobProcess]:
+def processes_on_gpu(paths: Paths, host: Host, gpu: int) -> list[JobProcess]:
     """The job's processes that hold that GPU: its ranks, or the batch script where there are none."""
-    jobs = [p for p in map(read_process, host_processes(host.name)) if p is not None]
+    jobs = [p for p in map(read_process, HostGroups(paths.group).processes(host.name)) if p is not None]
     ranks = [p for p in jobs if "LOCAL_RANK" in p.environment]
     tasks = [p for p in jobs if "SLURM_STEP_ID" in p.environment]
     users = ranks or tasks or jobs
@@ -98,9 +98,9 @@ def gpus_of(environment: dict[str, str]) -> frozenset[int]:
     return frozenset(given[rank::world])
 
 
-def remove_device(host: Host, gpu: int) -> None:
+def remove_device(paths: Paths, host: Host, gpu: int) -> None:
     """Take the device file away, as when the GPU has fallen off the bus."""
-    for pid in host_processes(host.name):
+    for pid in HostGroups(paths.group).processes(host.name):
         device = Path(f"/proc/{pid}/root/dev/nvidia{gpu}")
         if is_process_one(pid):
             device.unlink(missing_ok=True)

@@ -11,13 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.cluster.shell import CommandError, run, succeeds
-from lab.machines.cgroups import (
-    host_processes,
-    kill_host_processes,
-    make_host_groups,
-    remove_host_groups,
-    set_launcher_aside,
-)
+from lab.machines.cgroups import HostGroups
 from lab.machines.inventory import BRIDGE, Host
 from lab.paths import Paths
 from lab.supervisor.client import Supervisor
@@ -45,6 +39,7 @@ class Power:
     def __init__(self, paths: Paths) -> None:
         self.paths = paths
         self.supervisor = Supervisor(paths.run)
+        self.groups = HostGroups(paths.group)
 
     def is_on(self, host: Host) -> bool:
         """Whether the host runs."""
@@ -86,9 +81,9 @@ class Power:
         self.wanted_file(host).write_text("off")
         send_signal(status.identity, signal.SIGKILL)
         deadline = time.monotonic() + END_SECONDS
-        while host_processes(host.name):
+        while self.groups.processes(host.name):
             if time.monotonic() > deadline:
-                raise PowerError(f"{host.name} was crashed, but {host_processes(host.name)} still run")
+                raise PowerError(f"{host.name} was crashed, but {self.groups.processes(host.name)} still run")
             time.sleep(0.02)
 
     def wanted_file(self, host: Host) -> Path:
@@ -101,7 +96,7 @@ class Power:
         return not file.exists() or file.read_text() == "on"
 
     def _start(self, host: Host) -> None:
-        groups = make_host_groups(host.name)
+        groups = self.groups.make(host.name)
         into_groups = " && ".join(f"echo $$ > {group}/cgroup.procs" for group in groups)
         source = Path(__file__).resolve().parents[2]
         enter = f"exec {UNSHARE} {sys.executable} -m lab.machines.enter {host.name}"
@@ -143,7 +138,7 @@ class Power:
             if time.monotonic() > deadline:
                 raise PowerError(f"{host.name} got no network of its own; see {self._console(host)}")
             time.sleep(0.01)
-        set_launcher_aside(process.pid)
+        self.groups.set_launcher_aside(process.pid)
         run(["ip", "link", "add", host.link, "type", "veth", "peer", "name", "eth0", "netns", str(process.pid)])
         run(["ip", "link", "set", host.link, "master", BRIDGE, "up"])
 
@@ -164,14 +159,14 @@ class Power:
     def _clear(self, host: Host) -> None:
         """Remove what a host that ended leaves behind: its processes, cable and control groups."""
         deadline = time.monotonic() + END_SECONDS
-        while pids := kill_host_processes(host.name):
+        while pids := self.groups.kill(host.name):
             if time.monotonic() > deadline:
                 raise PowerError(f"{host.name} is off, but its processes {pids} could not be ended")
             time.sleep(0.02)
         if succeeds(["ip", "link", "show", host.link]):
             with contextlib.suppress(CommandError):
                 run(["ip", "link", "del", host.link])
-        remove_host_groups(host.name)
+        self.groups.remove(host.name)
 
     def _console(self, host: Host) -> Path:
         self.paths.logs.mkdir(parents=True, exist_ok=True)

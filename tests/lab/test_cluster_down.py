@@ -11,7 +11,6 @@ import pytest
 from lab.cluster.leftovers import leftovers
 from lab.cluster.lifecycle import DataCentre
 from lab.cluster.shell import run
-from lab.machines.cgroups import host_processes
 from lab.machines.inventory import BRIDGE
 from lab.machines.ssh import ssh
 from lab.paths import Paths
@@ -60,7 +59,7 @@ def test_up_goes_on_after_the_machine_has_rebooted(data_centre: DataCentre, kube
 def processes(centre: DataCentre) -> list[Identity]:
     """The supervisor, its daemons and everything on the hosts, the supervisor first so that it restarts nothing."""
     own = [status.identity for status in centre.supervisor.status()]
-    pids = [pid for host in centre.hosts() for pid in host_processes(host.name)]
+    pids = [pid for host in centre.hosts() for pid in centre.power.groups.processes(host.name)]
     return [identity for identity in [supervisor_of(centre), *own, *map(identify, pids)] if identity is not None]
 
 

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from lab.machines.guest.files import CONTAINERD_SOCKET, POD_CGROUP, SUPERVISOR_RUN
-from lab.machines.guest.state import Membership, host_name, kubelet_is_healthy, load_membership, own_address
+from lab.machines.guest.state import (
+    Membership,
+    host_name,
+    kubelet_is_healthy,
+    load_membership,
+    membership_lock,
+    own_address,
+)
 from lab.machines.guest.units import boot_units, cluster_units
 from lab.supervisor.client import Supervisor
 
@@ -130,9 +137,10 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="join as the last time; nothing when this host has left")
     arguments = parser.parse_args()
     if arguments.again:
-        membership = load_membership()
-        if membership is not None:
-            join(membership)
+        with membership_lock():
+            membership = load_membership()
+            if membership is not None:
+                join(membership)
         return
     name = arguments.node_name or host_name()
     if name != host_name():
@@ -142,7 +150,8 @@ def main() -> None:
             parse_taint(taint)
         except argparse.ArgumentTypeError as error:
             parser.error(str(error))
-    join(Membership(name, arguments.label, arguments.taint))
+    with membership_lock():
+        join(Membership(name, arguments.label, arguments.taint))
 
 
 if __name__ == "__main__":

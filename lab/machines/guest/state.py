@@ -1,11 +1,16 @@
 """What a host remembers of its membership across a power cycle, and small helpers of the host's commands."""
 
+import contextlib
+import fcntl
 import json
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from lab.machines.guest.files import SUPERVISOR_RUN
 
 JOINED = Path("/etc/kubernetes/joined.json")
 KUBELET_HEALTH = "http://127.0.0.1:10248/healthz"
@@ -28,6 +33,14 @@ class Membership:
 def load_membership() -> Membership | None:
     """The last join that no leave has followed."""
     return Membership(**json.loads(JOINED.read_text())) if JOINED.exists() else None
+
+
+@contextlib.contextmanager
+def membership_lock() -> Iterator[None]:
+    """One join or leave at a time."""
+    with Path(SUPERVISOR_RUN, "membership.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def kubelet_is_healthy() -> bool:
