@@ -13,6 +13,7 @@ from lab.standins.slinky import names
 from lab.standins.slinky.builders.common import jwt_ref
 from lab.standins.slinky.kube import MERGE, Kube, KubeError
 from lab.standins.slinky.objects import Obj, decoded, dig, format_time, name_of, namespace_of, uid_of
+from lab.standins.slinky.pace import EVENT_REPEAT_SECONDS
 from lab.standins.slinky.queue import ExpectedError
 from lab.standins.slinky.slurm_rest import SlurmRest
 from lab.standins.slinky.store import Store
@@ -31,7 +32,7 @@ class Context:
     http: httpx.AsyncClient
     slurmrestd_url: str = ""
     _slurm: dict[tuple[str, str], SlurmRest] = field(default_factory=dict[tuple[str, str], SlurmRest])
-    _told: dict[tuple[str, str, str], str] = field(default_factory=dict[tuple[str, str, str], str])
+    _told: dict[tuple[str, str, str], float] = field(default_factory=dict[tuple[str, str, str], float])
 
     async def apply(self, obj: Obj) -> Obj:
         """Make it so, and remember what the API server made of it."""
@@ -123,11 +124,11 @@ class Context:
         return list(held.values())
 
     async def event(self, obj: Obj, kind: str, reason: str, message: str, *, warning: bool = False) -> None:
-        """An Event on ``obj``; the same words again are told once."""
-        key = (uid_of(obj), reason, "")
-        if self._told.get(key) == message:
+        """An Event on ``obj``; the same words again only after a while."""
+        key, at = (uid_of(obj), reason, message), self.clock.monotonic_seconds()
+        if at - self._told.get(key, float("-inf")) < EVENT_REPEAT_SECONDS:
             return
-        self._told[key] = message
+        self._told[key] = at
         now = format_time(self.clock.now())
         body: Obj = {
             "apiVersion": "v1",

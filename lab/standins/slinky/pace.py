@@ -35,6 +35,9 @@ ERROR_BACKOFF_FIRST_SECONDS: Final = 0.5
 ERROR_BACKOFF_MOST_SECONDS: Final = 30.0
 """A failed look is repeated after the first, doubled up to the most."""
 
+EVENT_REPEAT_SECONDS: Final = 600.0
+"""The same Event on the same object is written again only after this."""
+
 REQUEST_TIMEOUT_SECONDS: Final = 10.0
 """Longest wait for one answer from the API server or slurmrestd."""
 

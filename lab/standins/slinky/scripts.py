@@ -12,8 +12,13 @@ pipe="${SOCKET:-/tmp/logfile.log}"
 mkdir -p "${pipe%/*}"
 # A pipe that is there already is kept: a writer that restarts may have it open.
 [ -p "$pipe" ] || { rm -f "$pipe"; mkfifo -m 777 "$pipe"; }
+# A shell that is process 1 ends on TERM only where it says so; else every pod would take its whole grace to end.
+trap 'exit 0' TERM
 # The pipe ends with each writer; open it again for the next one.
-while :; do cat "$pipe" || sleep 1; done
+while :; do
+  cat "$pipe" &
+  wait $! || sleep 1
+done
 """
 """Makes the log file a pipe and prints what the daemon writes into it."""
 
@@ -32,10 +37,12 @@ done
 
 RECONFIGURE: Final = f"""\
 set -eu
+trap 'exit 0' TERM
 state() {{ find -L /etc/slurm -type f -exec sha256sum {{}} + | sort -k2 | sha256sum; }}
 last=$(state)
 while :; do
-  sleep {RECONFIGURE_POLL_SECONDS}
+  sleep {RECONFIGURE_POLL_SECONDS} &
+  wait $!
   now=$(state)
   [ "$now" = "$last" ] && continue
   until scontrol reconfigure; do sleep 2; done
