@@ -147,6 +147,14 @@ class ReplacementRecord(ApiModel):
     """What the search for a spare waits for; empty while it moves."""
 
 
+class SeenJob(ApiModel):
+    """A job seen alive on the node shortly before the incident."""
+
+    job_id: int
+    slurm_nodes: list[str] = Field(default_factory=list[str])
+    """All Slurm nodes it ran on, where known."""
+
+
 class RemediationSpec(ApiModel):
     """What happened, to which incarnation of which node. Immutable."""
 
@@ -163,6 +171,8 @@ class RemediationSpec(ApiModel):
     requested_by: str = ""
     grace_seconds: int = 120
     dry_run: bool = False
+    jobs_seen: list[SeenJob] = Field(default_factory=list[SeenJob])
+    """A job that crashed with the fault may have left the node before anybody could list it."""
 
 
 class RemediationStatus(ApiModel):

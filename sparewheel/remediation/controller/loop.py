@@ -99,7 +99,7 @@ class Controller:
 
     async def run(self) -> None:
         """Watch always; act while leading. Returns only when cancelled."""
-        watching = asyncio.create_task(self.watches.run(), name="watches")
+        watching = asyncio.create_task(self._watch(), name="watches")
         try:
             await self._or_watching(watching, self.watches.synced())
             while True:
@@ -108,6 +108,12 @@ class Controller:
             watching.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await watching
+
+    async def _watch(self) -> None:
+        """Caches and memory, warm on standby too."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.watches.run(), name="watches")
+            group.create_task(self.scout.remember_for_ever(), name="jobs")
 
     async def _or_watching(self, watching: asyncio.Task[None], work: Awaitable[None]) -> None:
         """Do the work; when the watches fail for good, fail with them."""
@@ -162,7 +168,6 @@ class Controller:
         for name in list(self.state.pools):
             self._wake("pool", name)
         self.queue.add(Key("sweep", "all"))
-        self.queue.add(Key("slurm", "jobs"))
 
     # ---------------------------------------------------------------- waking
     def _wake(self, kind: str, name: str) -> None:
@@ -247,8 +252,6 @@ class Controller:
                 return await self.scout.probe(key.name)
             case "sweep":
                 return self._sweep()
-            case "slurm":
-                return await self.scout.remember_jobs()
             case "pool":
                 return await self.pools.look(key.name) if self.pools is not None else None
             case _:

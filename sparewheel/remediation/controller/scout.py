@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.api.node_health import NodeHealth
@@ -17,6 +17,7 @@ from sparewheel.remediation.decide.triage import Fold, New, Report, triage
 from sparewheel.remediation.stages import detected
 from sparewheel.remediation.stages.incident import Ports
 from sparewheel.remediation.stages.views import pod_view
+from sparewheel.slurm.port import SlurmError
 
 log = logging.getLogger("sparewheel.remediation")
 
@@ -70,16 +71,10 @@ class Scout:
             return None
         pods = await self.ports.kube.list(POD, field_selector=f"spec.nodeName={node}")
         workers = tuple(view for view in (pod_view(body) for body in pods.items) if view.worker)
-        seen = Report(
-            node=report.node,
-            boot_id=report.boot_id,
-            faults=report.faults,
-            fresh=report.fresh,
-            heartbeat=report.heartbeat,
-            silence=report.silence,
-            workers=workers,
-        )
-        decision = self._decide(seen, node)
+        slurm_node = next((pod.hostname for pod in workers), "")
+        window = self.state.policy_spec.crashed_job_window_seconds + REMEMBER_EVERY_SECONDS
+        jobs = self.state.remembered_jobs(node, slurm_node, window)
+        decision = self._decide(replace(report, workers=workers, jobs_seen=jobs), node)
         if not isinstance(decision, New):
             return 0.0 if decision is not None else None
         if not self.ports.leading():
@@ -143,8 +138,15 @@ class Scout:
         self.state.leases.api_failed(now)
 
     # ---------------------------------------------------------------- jobs
-    async def remember_jobs(self) -> float:
+    async def remember_for_ever(self) -> None:
         """Which jobs run on which Slurm node, so that one that ends between fault and fence is still known."""
+        while True:
+            try:
+                await self.remember_jobs()
+            except SlurmError as error:
+                log.info("event=jobs_unknown error=%s", error)
+            await self.state.clock.sleep(REMEMBER_EVERY_SECONDS)
+
+    async def remember_jobs(self) -> None:
         jobs = await self.ports.slurm.jobs()
         self.state.remember_running({job.job_id: frozenset(job.nodes) for job in jobs if "RUNNING" in job.states})
-        return REMEMBER_EVERY_SECONDS

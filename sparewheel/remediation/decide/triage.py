@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sparewheel.api.faults import Action, Fault, FaultSource, Severity
@@ -18,7 +18,7 @@ from sparewheel.api.names import (
     LABEL_ROLE,
     ROLE_ACTIVE,
 )
-from sparewheel.api.remediation import Remediation, RemediationSpec, Trigger
+from sparewheel.api.remediation import Remediation, RemediationSpec, SeenJob, Trigger
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.remediation.decide.observations import NodeView, PodView
 from sparewheel.remediation.decide.silence import Silence
@@ -27,6 +27,7 @@ HEALING_ACTIONS = frozenset({Action.RESET_GPU, Action.REBOOT, Action.REPLACE})
 """Each asks for the node to be taken from its jobs. All are healed by a spare, the fastest way back for the job; the
 quarantined host carries the fault's own action in its reason, for whoever repairs it."""
 _SEVEREST = list(Action)
+MAX_SEEN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Report:
     heartbeat: datetime | None = None
     silence: Silence | None = None
     workers: Sequence[PodView] = ()
+    jobs_seen: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,9 @@ def _spec(report: Report, pool: GpuPool, policy: RemediationPolicySpec, fault: F
         requested_by=fault.message if trigger is Trigger.MANUAL else "",
         grace_seconds=pool.spec.grace_seconds,
         dry_run=pool.spec.dry_run or policy.dry_run,
+        jobs_seen=[
+            SeenJob(job_id=job, slurm_nodes=sorted(nodes)) for job, nodes in sorted(report.jobs_seen.items())[:MAX_SEEN]
+        ],
     )
 
 

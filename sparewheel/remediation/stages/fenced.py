@@ -157,7 +157,8 @@ async def _list(incident: Incident, name: str) -> None:
     now = incident.now()
     seen = min(spec.fault.first_seen, now)
     within = (now - seen).total_seconds() + window
-    remembered = incident.ports.fleet.remembered_jobs(spec.node, name, within)
+    written = {job.job_id: frozenset(job.slurm_nodes) for job in spec.jobs_seen}
+    remembered = {**written, **incident.ports.fleet.remembered_jobs(spec.node, name, within)}
     found = victims(jobs, name, remembered, seen, window, places)
     await incident.update(list_jobs(found, now))
 
