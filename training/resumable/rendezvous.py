@@ -66,13 +66,13 @@ def meeting(
     """The meeting point of `attempt`, from what Slurm tells each task. RendezvousError when it can't be worked out.
 
     The host is the first node of this attempt's list: by name, else by `node_address` (what Slurm knows of it), else
-    the address that srun was started from, which is the same node in a batch job.
+    the address that srun was started from, which is the same node in a batch job. Outside Slurm: this machine alone.
     """
+    if "SLURM_JOB_ID" not in environ:
+        return Meeting(1, "127.0.0.1", port_of(attempt), attempt.name, is_host=True)
     node_list = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST")
     if not node_list:
-        raise RendezvousError(
-            "SLURM_STEP_NODELIST isn't set: start this by srun inside a job, or use torchrun --standalone outside Slurm"
-        )
+        raise RendezvousError("SLURM_STEP_NODELIST isn't set: start this by srun, one task per node")
     names = expand(node_list)
     node_id = environ.get("SLURM_NODEID")
     if node_id is None or not names:

@@ -31,7 +31,7 @@ def resolve(name: str) -> str:
 
 
 def environ(nodes: str = "gpu-[0-1]", **more: str) -> dict[str, str]:
-    return {"SLURM_STEP_NODELIST": nodes, "SLURM_NODEID": "1", **more}
+    return {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": nodes, "SLURM_NODEID": "1", **more}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,11 @@ def test_a_loopback_address_is_no_meeting_point_for_two_nodes() -> None:
 def test_no_address_at_all_is_an_error_that_names_the_node() -> None:
     with pytest.raises(RendezvousError, match=r"x0, has no address: x0: Name or service not known"):
         meeting(Attempt(7, 0), environ("x[0-1]"), resolve)
+
+
+def test_without_slurm_it_meets_itself() -> None:
+    found = meeting(Attempt(0, 0), {}, lambda _name: pytest.fail("looked up"))
+    assert (found.nodes, found.host, found.is_host) == (1, "127.0.0.1", True)
 
 
 @pytest.mark.parametrize("missing", ["SLURM_STEP_NODELIST", "SLURM_NODEID"])
