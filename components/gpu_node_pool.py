@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.manifest import metadata, raw
 from components.names import HOME_CLAIM, SLURM, SLURM_NAMESPACE
 from components.people import accounts_mount, accounts_volume
 from components.pool_capacity import PoolCapacity
@@ -93,7 +94,7 @@ class GpuNodePool(pulumi.ComponentResource):
             f"gpupool-{pool.name}",
             api_version=API_VERSION,
             kind="GpuPool",
-            metadata={"name": pool.name, "namespace": NAMESPACE},
+            metadata=raw(metadata(pool.name, NAMESPACE)),
             spec=spec.model_dump(mode="json", by_alias=True, exclude_none=True),
             opts=pulumi.ResourceOptions(parent=self),
         )

@@ -12,3 +12,11 @@ def raw(body: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
     The SDK's types know snake_case keys only, though it sends either; the API server checks every field strictly.
     """
     return body
+
+
+def metadata(name: str, namespace: str) -> dict[str, Any]:
+    """Of a custom resource. An edit by hand is drift, which `pulumi refresh` shows and the next `up` sets right.
+
+    Without this annotation the API server would refuse to take a field back from whoever edited it.
+    """
+    return {"name": name, "namespace": namespace, "annotations": {"pulumi.com/patchForce": "true"}}

@@ -9,7 +9,7 @@ import pulumi_kubernetes as k8s
 
 from components import settings
 from components.agents import Agents
-from components.manifest import raw
+from components.manifest import metadata, raw
 from components.names import CONTROLLER, off_gpu_nodes
 from components.rbac import controller_access
 from components.slinky import container
@@ -62,7 +62,7 @@ class Remediation(pulumi.ComponentResource):
             "policy",
             api_version=API_VERSION,
             kind="RemediationPolicy",
-            metadata={"name": POLICY_NAME, "namespace": NAMESPACE},
+            metadata=raw(metadata(POLICY_NAME, NAMESPACE)),
             spec=policy_spec(config.remediation).model_dump(mode="json", by_alias=True, exclude_none=True),
             opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
         )

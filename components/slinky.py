@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.manifest import raw
+from components.manifest import metadata, raw
 from components.names import SLINKY_API, SLURM_NAMESPACE
 from stacks.platform import Images
 
@@ -21,7 +21,7 @@ def slinky(
         f"{kind.lower()}-{name}",
         api_version=SLINKY_API,
         kind=kind,
-        metadata={"name": name, "namespace": SLURM_NAMESPACE},
+        metadata=raw(metadata(name, SLURM_NAMESPACE)),
         spec=spec,
         opts=pulumi.ResourceOptions(parent=parent, depends_on=list(depends_on)),
     )

@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import subprocess
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,26 +20,32 @@ ROOT = Path(__file__).parents[2]
 PASSPHRASE = "only for this test"
 TIMEOUT_SECONDS = 170
 
-PROGRAM = """
-import runpy
+ALONE = f"""
 import sys
 
 import pulumi
 
-sys.path.insert(0, {root!r})
+sys.path.insert(0, {str(ROOT)!r})
 
 
-def dont_wait(args):
+def no_controllers(args):
+    # Nobody makes things ready here, and nobody collects garbage.
     if not args.type_.startswith("kubernetes:") or "metadata" not in args.props:
         return None
     metadata = dict(args.props["metadata"])
-    metadata["annotations"] = {{**metadata.get("annotations", {{}}), "pulumi.com/skipAwait": "true"}}
+    metadata["annotations"] = {{
+        **metadata.get("annotations", {{}}),
+        "pulumi.com/skipAwait": "true",
+        "pulumi.com/deletionPropagationPolicy": "background",
+    }}
     return pulumi.ResourceTransformResult({{**args.props, "metadata": metadata}}, args.opts)
 
 
-pulumi.runtime.register_resource_transform(dont_wait)
-runpy.run_path({main!r})
+pulumi.runtime.register_resource_transform(no_controllers)
 """
+"""The head of a program that runs against an API server without controllers."""
+
+WHOLE = f"{ALONE}\nimport runpy\n\nrunpy.run_path({str(ROOT / '__main__.py')!r})\n"
 
 
 @dataclass(frozen=True)
@@ -54,14 +59,13 @@ class Done:
 class ProjectStack:
     """One stack named `test`; each run may have another config."""
 
-    def __init__(self, folder: Path, program: str | None = None) -> None:
+    def __init__(self, folder: Path, program: str = WHOLE) -> None:
         self.folder = folder / "project"
         self.backend = folder / "backend"
         (self.folder / "stacks").mkdir(parents=True)
         self.backend.mkdir()
         (self.folder / "Pulumi.yaml").write_text((ROOT / "Pulumi.yaml").read_text())
-        default = PROGRAM.format(root=str(ROOT), main=str(ROOT / "__main__.py"))
-        (self.folder / "__main__.py").write_text(default if program is None else textwrap.dedent(program))
+        (self.folder / "__main__.py").write_text(program)
         self.env = {
             **os.environ,
             "PULUMI_BACKEND_URL": f"file://{self.backend}",

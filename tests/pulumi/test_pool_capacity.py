@@ -16,18 +16,14 @@ from typing import Any
 import pytest
 
 from tests.pulumi.cluster import Cluster
-from tests.pulumi.stack import ROOT, ProjectStack
+from tests.pulumi.stack import ALONE, ProjectStack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-PROGRAM = f"""
+PROGRAM = """
 import json
-import sys
 from pathlib import Path
 
-sys.path.insert(0, {str(ROOT)!r})
-
-import pulumi
 import pulumi_kubernetes as k8s
 from components.gpu_node_pool import GpuNodePool
 from stacks.platform import Images
@@ -53,7 +49,7 @@ class PoolStack:
     """The pool's stack with what it is asked for."""
 
     def __init__(self, folder: Path, cluster: Cluster) -> None:
-        self.pulumi = ProjectStack(folder, PROGRAM)
+        self.pulumi = ProjectStack(folder, ALONE + PROGRAM)
         self.cluster = cluster
         self.name = "pool"
         self.pool: dict[str, Any] = {
