@@ -195,7 +195,7 @@ def crd(kind: str, fields: list[Field]) -> Obj:
         "served": True,
         "storage": True,
         "additionalPrinterColumns": [
-            {"name": name, "type": of, "jsonPath": path, "priority": priority}
+            {"name": name, "type": of, "jsonPath": path, **({"priority": priority} if priority else {})}
             for name, of, path, priority in COLUMNS[kind]
         ],
         "subresources": {"status": {}},
