@@ -21,7 +21,7 @@ from sparewheel.capacity.choose import spares_in_order
 from sparewheel.capacity.claims import claim_first, let_go, owner_of
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE, entering, hosts_of, read_host, sync_hosts
 from sparewheel.capacity.plan import INCIDENT, Plan, View, make_plan, pool_owner
-from sparewheel.capacity.port import CapacityError, CapacityProvider, Check, UnreachableError
+from sparewheel.capacity.port import CapacityError, CapacityProvider, Check, Proof, UnreachableError
 from sparewheel.capacity.providers import provider_for
 from sparewheel.capacity.steps import Site
 from sparewheel.clock import Clock
@@ -33,7 +33,7 @@ SETTLED_LOOK_SECONDS: Final = 60.0
 AT_ONCE: Final = 8
 """Machines joined side by side."""
 CHECK_DEADLINE_SECONDS: Final = 600.0
-"""A host that has not passed its checks this long after it was joined is quarantined, and another taken."""
+"""A host gets this long to boot, and again to pass its checks once it joined; then another is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +164,7 @@ async def _bring_in(run: _Run, name: str) -> None:
             host = await steps.join(site, host, run.owner)
         result = await steps.check(site, host)
     except UnreachableError as error:
-        log.warning("pool %s: %s", site.pool.metadata.name, error)
-        run.notes.append(str(error))
-        host = await read_host(site.kube, site.namespace, name)
-        await let_go(site.kube, host, run.owner, steps.becomes_spare(site, str(error)))
+        await _out_of_reach(run, name, error)
         return
     overdue = _overdue(host, site.clock)
     if result.check is Check.PASSED:
@@ -183,6 +180,17 @@ async def _bring_in(run: _Run, name: str) -> None:
         await steps.quarantine(site, host, run.owner, why)
     else:
         run.notes.append(f"{name} waits for {result.why}")
+
+
+async def _out_of_reach(run: _Run, name: str, error: UnreachableError) -> None:
+    """A machine that is switched on may be booting: it is waited for. Any other gives way to another spare."""
+    site = run.site
+    log.warning("pool %s: %s", site.pool.metadata.name, error)
+    run.notes.append(str(error))
+    host = await read_host(site.kube, site.namespace, name)
+    booting = await site.provider.prove_off(name, power_off=False) is Proof.ON
+    if not booting or _overdue(host, site.clock):
+        await let_go(site.kube, host, run.owner, steps.becomes_spare(site, str(error)))
 
 
 def _overdue(host: GpuHost, clock: Clock) -> bool:

@@ -32,6 +32,12 @@ def path_of(resource: Resource, namespace: str | None, name: str | None = None, 
     return "/".join(part for part in parts if part)
 
 
+def _typed(resource: Resource, body: Json) -> Json:
+    """With apiVersion and kind; custom kinds insist on them, and items of a list lack them."""
+    version = f"{resource.group}/{resource.version}" if resource.group else resource.version
+    return {"apiVersion": version, "kind": resource.kind, **body}
+
+
 class KubeClient:
     """Implements ``sparewheel.kube.port.Kube``. Reads are retried briefly; writes never: their caller decides."""
 
@@ -103,9 +109,8 @@ class KubeClient:
             token = str(metadata.get("continue") or "")
             if not token:
                 break
-        for item in items:  # a list leaves out what is the same for all
-            item.setdefault("kind", request.resource.kind)
-        return Listing(items, str(metadata.get("resourceVersion", "")))
+        named = [_typed(request.resource, item) for item in items]  # a list leaves out what is the same for all
+        return Listing(named, str(metadata.get("resourceVersion", "")))
 
     async def watch(
         self, resource: Resource, resource_version: str, namespace: str | None = None
@@ -139,7 +144,11 @@ class KubeClient:
         name = str(body.get("metadata", {}).get("name", ""))
         space = namespace or body.get("metadata", {}).get("namespace")
         return await self._send(
-            Request("create", resource, name, space), "POST", path_of(resource, space), WRITE_OPTIONS, body
+            Request("create", resource, name, space),
+            "POST",
+            path_of(resource, space),
+            WRITE_OPTIONS,
+            _typed(resource, body),
         )
 
     async def replace(
@@ -149,7 +158,7 @@ class KubeClient:
         space = namespace or body["metadata"].get("namespace")
         path = path_of(resource, space, name, subresource)
         return await self._send(
-            Request("replace", resource, name, space, subresource), "PUT", path, WRITE_OPTIONS, body
+            Request("replace", resource, name, space, subresource), "PUT", path, WRITE_OPTIONS, _typed(resource, body)
         )
 
     async def merge_patch(

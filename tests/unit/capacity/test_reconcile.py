@@ -172,13 +172,36 @@ async def test_an_unfit_machine_is_quarantined_and_another_taken(world: World, t
 
 async def test_a_machine_out_of_reach_is_tried_last(world: World) -> None:
     world.yard.add("gpu-1", "gpu-2")
-    world.yard.machines["gpu-1"].reachable = False
+    world.yard.machines["gpu-1"].reachable = world.yard.machines["gpu-1"].power_known = False
     pool_of(world.kube, 1)
     result = await world.once()
     assert "gpu-1 can't be reached" in result.message
     await world.settle()
     assert world.hosts() == {"gpu-1": "Spare", "gpu-2": "Active"}
     assert "can't be reached" in (await read_host(world.kube, NAMESPACE, "gpu-1")).status.reason
+
+
+async def test_a_machine_that_boots_is_waited_for(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2")
+    booting = world.yard.machines["gpu-1"]
+    booting.on = booting.reachable = False
+    pool_of(world.kube, 1)
+    for _ in range(5):
+        await world.once()
+    assert world.hosts() == {"gpu-1": "Joining", "gpu-2": "Spare"}
+    booting.reachable = True
+    await world.settle()
+    assert world.hosts() == {"gpu-1": "Active", "gpu-2": "Spare"}
+
+
+async def test_a_machine_that_never_boots_gives_way(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2")
+    world.yard.machines["gpu-1"].reachable = False
+    pool_of(world.kube, 1)
+    await world.once()
+    world.clock.seconds += 601
+    await world.settle()
+    assert world.hosts() == {"gpu-1": "Spare", "gpu-2": "Active"}
 
 
 async def test_a_refused_key_is_said_at_once(world: World) -> None:
