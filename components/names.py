@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sparewheel.api.names import LABEL_POOL, SLINKY_GROUP, SLINKY_VERSION
+from sparewheel.api.names import AGENT_APP_NAME, LABEL_POOL, SLINKY_GROUP, SLINKY_VERSION
 
 SLURM_NAMESPACE: Final = "slurm"
 OPERATOR_NAMESPACE: Final = "slinky"
@@ -31,7 +31,7 @@ HOME_CLAIM: Final = "slurm-home"
 STATE_CLAIM: Final = "slurm-state"
 DATABASE_CLAIM: Final = "slurm-database"
 
-AGENT: Final = "sparewheel-agent"
+AGENT: Final = AGENT_APP_NAME
 CONTROLLER: Final = "sparewheel-controller"
 
 SLURM_ID: Final = 401

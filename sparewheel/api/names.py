@@ -67,7 +67,9 @@ GPU_RESOURCE: Final = "nvidia.com/gpu"
 # Reason text in Slurm. No other prefix of ours may start with it (two owners, one prefix: hands off).
 SLURM_REASON_PREFIX: Final = "sparewheel:"
 
-AGENT_ACCOUNT: Final = "sparewheel-agent"
+AGENT_APP_NAME: Final = "sparewheel-agent"
+"""Value of ``app.kubernetes.io/name`` on the agents' pods."""
+AGENT_ACCOUNT: Final = AGENT_APP_NAME
 """Service account of the agents, in our namespace; an admission policy binds it to its node."""
 CONTROLLER_LEASE: Final = "sparewheel-controller"
 POLICY_NAME: Final = "default"

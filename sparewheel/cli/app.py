@@ -20,7 +20,13 @@ from sparewheel import __version__
 from sparewheel.api.base import ApiObject
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST, LABEL_APP_COMPONENT, LABEL_POOL, NAMESPACE
+from sparewheel.api.names import (
+    AGENT_APP_NAME,
+    ANNOTATION_REPLACE_REQUEST,
+    LABEL_APP_NAME,
+    LABEL_POOL,
+    NAMESPACE,
+)
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.cli import tables, timeline
@@ -46,7 +52,6 @@ out = Console(soft_wrap=not sys.stdout.isatty())
 err = Console(stderr=True)
 
 Output = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="table or json")]
-AGENT_COMPONENT = "agent"
 T = TypeVar("T")
 Item = TypeVar("Item", bound=ApiObject)
 
@@ -199,7 +204,7 @@ def inject(
         if not fault.lower().startswith("xid") or not fault[3:].strip().isdigit():
             raise CommandError(f"{fault!r} is no fault that can be injected; give an XID such as xid79")
         await _node(kube, node)
-        pods = await kube.list(POD, NAMESPACE, {LABEL_APP_COMPONENT: AGENT_COMPONENT}, f"spec.nodeName={node}")
+        pods = await kube.list(POD, NAMESPACE, {LABEL_APP_NAME: AGENT_APP_NAME}, f"spec.nodeName={node}")
         running = [pod for pod in pods.items if pod.get("status", {}).get("phase") == "Running"]
         if not running:
             raise CommandError(

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from sparewheel.api.gpu_pool import GpuPoolSpec
+from sparewheel.api.names import AGENT_APP_NAME
 from sparewheel.api.remediation import NodeStage, Remediation, Trigger
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
 from sparewheel.remediation.decide.observations import (
@@ -22,7 +23,6 @@ from sparewheel.remediation.decide.record import ended, is_open, started
 from sparewheel.remediation.decide.slurm_return import may_restore
 from sparewheel.remediation.decide.veto import veto_reason
 
-AGENT_APP_NAME = "sparewheel-agent"
 VETO_SECONDS = 10.0
 PROOF_SECONDS = 10.0
 BACKOFF_SECONDS = 5.0
