@@ -188,4 +188,6 @@ def name_interface(address: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # torch's own tidying up takes seconds, and the job's next attempt waits for them

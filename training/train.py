@@ -293,6 +293,4 @@ def parse() -> argparse.Namespace:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    if code:
-        os._exit(code)  # a process group with a dead member can't be taken down in an orderly way
-    sys.exit(code)
+    os._exit(code)  # torch's own tidying up takes seconds, and with a dead peer it may hang
