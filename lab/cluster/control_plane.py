@@ -136,6 +136,7 @@ def dns_unit(paths: Paths, inventory: Inventory) -> Unit:
         pods insecure
         ttl 2
     }}
+    reload 2s
     errors
 }}
 """

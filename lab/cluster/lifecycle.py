@@ -88,7 +88,7 @@ class DataCentre:
         with step(f"Booting {len(inventory.hosts)} hosts", 5):
             self._boot(inventory, authority)
         with step("Joining the system hosts", 15):
-            self._join_system_hosts(inventory)
+            self._join_system_hosts([host for host in inventory.system if self.power.is_wanted(host)])
         return inventory
 
     def down(self) -> list[str]:
@@ -124,6 +124,8 @@ class DataCentre:
             hook()
 
     def _reset(self) -> None:
+        for host in self.hosts():
+            self.power.wanted_file(host).write_text("on")
         inventory = self._up(None)
 
         def renew(host: Host) -> None:
@@ -208,7 +210,13 @@ class DataCentre:
     def _inventory(self, gpu_hosts: int | None) -> Inventory:
         if gpu_hosts is None and (self.paths.state / "inventory.json").exists():
             return load_inventory(self.paths.state)
-        return save_inventory(self.paths.state, DEFAULT_GPU_HOSTS if gpu_hosts is None else gpu_hosts)
+        wanted = DEFAULT_GPU_HOSTS if gpu_hosts is None else gpu_hosts
+        present = sum(host.gpus > 0 for host in self.hosts())
+        if wanted < present:
+            raise ValueError(
+                f"{present} GPU hosts are there and {wanted} are asked for; run 'python -m lab down' first"
+            )
+        return save_inventory(self.paths.state, wanted)
 
     def hosts(self) -> list[Host]:
         """Hosts of the inventory; none before the first `up`."""
@@ -249,10 +257,10 @@ class DataCentre:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(self.power.on, [h for h in inventory.hosts if self.power.is_wanted(h)]))
 
-    def _join_system_hosts(self, inventory: Inventory) -> None:
-        for host in inventory.system:
+    def _join_system_hosts(self, hosts: list[Host]) -> None:
+        for host in hosts:
             ssh(self.paths, host.name, f"host-join --node-name {host.name} --label {SYSTEM_LABEL}", timeout_seconds=300)
-        for host in inventory.system:
+        for host in hosts:
             wait(
                 lambda name=host.name: self._node_states().get(name) == "Ready",
                 NODE_READY_SECONDS,

@@ -204,6 +204,15 @@ def test_a_crashed_host_stays_off(clean_data_centre: DataCentre, inventory: Inve
     assert clean_data_centre.power.is_on(host)
 
 
+def test_up_respects_that_a_system_host_was_switched_off(clean_data_centre: DataCentre, inventory: Inventory) -> None:
+    host = inventory.host("sys-1")
+    clean_data_centre.power.off(host)
+    clean_data_centre.up()
+    assert not clean_data_centre.power.is_on(host)
+    clean_data_centre.reset()
+    assert clean_data_centre.power.is_on(host)
+
+
 def test_a_silent_fault_is_a_kernel_record(
     clean_data_centre: DataCentre, inventory: Inventory, machine: Callable[[str], Machine]
 ) -> None:

@@ -23,11 +23,12 @@ from tests.lab.waiting import eventually
 @pytest.mark.timeout(240)
 def test_down_leaves_nothing(lab_paths: Paths) -> None:
     centre = DataCentre(lab_paths)
-    centre.up()
+    centre.up(gpu_hosts=4)
+    assert ssh(lab_paths, "gpu-4", "hostname").strip() == "gpu-4"
     assert leftovers(lab_paths) != []
     assert centre.down() == []
     assert not lab_paths.state.exists()
-    centre.up()
+    assert len(centre.up().gpu) == 3
 
 
 @pytest.mark.wipes_everything

@@ -69,3 +69,8 @@ def test_an_unknown_host_and_a_size_out_of_range() -> None:
         build_inventory(1).host("gpu-9")
     with pytest.raises(ValueError, match="between 0 and 60"):
         build_inventory(61)
+
+
+def test_fewer_hosts_than_there_are(data_centre: DataCentre) -> None:
+    with pytest.raises(ValueError, match=r"\d GPU hosts are there and 1 asked for; run .python -m lab down. first"):
+        data_centre.up(gpu_hosts=1)
