@@ -133,7 +133,11 @@ def controller_pod(config: StackConfig, labels: dict[str, str]) -> dict[str, Any
                 name="controller",
                 command=["python", "-m", "sparewheel.remediation.controller", f"--health-port={HEALTH_PORT}"],
                 readinessProbe={"httpGet": {"path": "/healthz", "port": HEALTH_PORT}, "periodSeconds": 2},
-                env=[{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                env=[
+                    {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    # asyncssh refuses to connect without a local user name, and this uid has none
+                    {"name": "LOGNAME", "value": "sparewheel"},
+                ],
                 resources={"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
                 securityContext={
                     "runAsNonRoot": True,

@@ -69,8 +69,9 @@ class Slurm(pulumi.ComponentResource):
             {
                 "controllerRef": {"name": SLURM},
                 "replicas": 1,
-                "slurmrestd": container(images, images.slurmrestd),
-                "template": {"spec": {"affinity": off_gpu_nodes()}},
+                # the names of users, or every job's user_name is empty
+                "slurmrestd": container(images, images.slurmrestd, volumeMounts=[accounts_mount()]),
+                "template": {"spec": {"affinity": off_gpu_nodes(), "volumes": [accounts_volume()]}},
             },
             self,
             [controller],
