@@ -213,9 +213,7 @@ class DataCentre:
         wanted = DEFAULT_GPU_HOSTS if gpu_hosts is None else gpu_hosts
         present = sum(host.gpus > 0 for host in self.hosts())
         if wanted < present:
-            raise ValueError(
-                f"{present} GPU hosts are there and {wanted} are asked for; run 'python -m lab down' first"
-            )
+            raise ValueError(f"{present} GPU hosts are there and {wanted} asked for; run 'python -m lab down' first")
         return save_inventory(self.paths.state, wanted)
 
     def hosts(self) -> list[Host]:
