@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 from lab.cluster.control_plane import ETCD_PEER_PORT, ETCD_PORT
 from lab.cluster.network import check_conflicts
@@ -24,6 +25,7 @@ DEBIAN_PROGRAMS = {
     "mount": "mount",
 }
 SBIN = "/usr/sbin:/sbin"
+HOST_PYTHON = Path("/usr/bin/python3")
 
 
 class NotReadyError(RuntimeError):
@@ -44,6 +46,8 @@ def check_programs(paths: Paths) -> None:
     absent = {package for program, package in DEBIAN_PROGRAMS.items() if shutil.which(program, path=search) is None}
     if absent:
         raise NotReadyError(f"Debian packages are missing; run 'apt-get install {' '.join(sorted(absent))}'")
+    if not HOST_PYTHON.exists():
+        raise NotReadyError(f"hosts run {HOST_PYTHON}, which is missing; run 'apt-get install python3'")
     unbuilt = [name for name in (*CONTROL_PROGRAMS, *HOST_PROGRAMS) if not (paths.bin / name).exists()]
     if unbuilt:
         raise NotReadyError(f"{', '.join(unbuilt)} not found in {paths.bin}; run 'make setup' to build them")

@@ -13,6 +13,7 @@ from lab.toolchain.machine import require_root
 from lab.toolchain.process import run
 
 PACKAGES = (
+    "busybox-static",  # the pods of the data centre's own tests
     "ca-certificates",  # go, pip and debootstrap over TLS
     "conntrack",  # kube-proxy drops stale flows with it
     "debootstrap",  # the images' root file systems, without Docker
@@ -21,6 +22,8 @@ PACKAGES = (
     "nftables",  # kube-proxy's and the CNI plugins' rules
     "openssh-client",  # ssh to the login node and to hosts
     "openssh-server",  # the sshd of each host; the machine's own is left as it is
+    "procps",  # ps and pgrep, where a host is looked at
+    "python3",  # process 1 of each host and its commands, whatever Python runs this
     "runc",  # built with seccomp, which a plain Go build has not
     "util-linux",  # nsenter, unshare, mount
 )
