@@ -12,7 +12,7 @@ from lab.toolchain.paths import REPOSITORY
 from stacks.config import ConfigError, StackConfig, parse
 
 HOSTS = {name: f"ssh-ed25519 {name}" for name in ("gpu-1", "gpu-2", "gpu-3", "power")}
-USERS: dict[str, str] = {name: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE made-here" for name in ("alice", "bob")}
+USERS: dict[str, str] = dict.fromkeys(("alice", "bob"), "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE made-here")
 
 
 @pytest.fixture
