@@ -14,6 +14,7 @@ from sparewheel.api.node_health import NodeHealth
 POLICY_NAME: Final = "sparewheel-agent-own-node"
 NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
 
+_STATUS_ONLY = "request.resource.resource != 'nodes' || request.?subResource.orValue('') == 'status'"
 _TARGET = "(request.operation == 'DELETE' ? oldObject : object).metadata.name"
 
 
@@ -54,7 +55,7 @@ def _policy(user: str) -> dict[str, Any]:
                     "reason": "Forbidden",
                 },
                 {
-                    "expression": "request.resource.resource != 'nodes' || request.?subResource.orValue('') == 'status'",
+                    "expression": _STATUS_ONLY,
                     "message": "an agent writes a Node's status only",
                     "reason": "Forbidden",
                 },

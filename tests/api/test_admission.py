@@ -51,8 +51,12 @@ async def bound_token(kube: KubeClient, node: str) -> str:
     body["spec"]["serviceAccountName"] = AGENT_ACCOUNT
     agent = await kube.create(POD, body, NAMESPACE)
     reference = {"kind": "Pod", "apiVersion": "v1", "name": agent["metadata"]["name"], "uid": agent["metadata"]["uid"]}
-    answer = await kube.create(TOKEN, {"metadata": {}, "spec": {"boundObjectRef": reference}}, NAMESPACE)
-    return str(answer["status"]["token"])
+    return await request_token(kube, {"boundObjectRef": reference})
+
+
+async def request_token(kube: KubeClient, spec: Json) -> str:
+    body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": spec}
+    return str((await kube.create(TOKEN, body, NAMESPACE))["status"]["token"])
 
 
 @pytest.fixture
@@ -121,8 +125,8 @@ async def test_a_token_of_no_node_writes_nothing(
     agent: tuple[KubeClient, str], kube: KubeClient, api_server: Path
 ) -> None:
     _, node = agent
-    answer = await kube.create(TOKEN, {"metadata": {}, "spec": {}}, NAMESPACE)
-    async with KubeClient(with_token(api_server, answer["status"]["token"])) as loose:
+    token = await request_token(kube, {})
+    async with KubeClient(with_token(api_server, token)) as loose:
         with pytest.raises(InvalidError, match="not bound to a node"):
             await loose.create(NODE_HEALTH, health(node))
 
