@@ -191,7 +191,7 @@ class World:
                 self._beat(body["metadata"]["name"])
         self._operator(now)
         for job in self.slurm.job_table.values():
-            _report_step(job, self.clock.now())
+            report_step(job, self.clock.now())
 
     def _beat(self, node: str) -> None:
         body = self.kube.peek(NODE, node)
@@ -296,7 +296,7 @@ def reported_attempt(job: MemoryJob) -> int:
     return int(json.loads(job.extra)["sparewheel"]["attempt"]) if job.extra else -1
 
 
-def _report_step(job: MemoryJob, now: datetime) -> None:
+def report_step(job: MemoryJob, now: datetime) -> None:
     """The training reports its first step a while after its start."""
     if job.state != "RUNNING" or job.start_time is None or reported_attempt(job) == job.restart_count:
         return
