@@ -62,7 +62,7 @@ def draw(path: Path, *, title: str, bars: Sequence[Bar], uses: Sequence[Use], gp
         [use.at_seconds for use in uses], [use.gpus for use in uses], step="post", color="#2f8f5b", alpha=0.2
     )
     top.axvline(0, color="#b03030", linestyle="--", linewidth=1)
-    top.annotate("fault", (0, gpus), color="#b03030", xytext=(4, -4), textcoords="offset points", va="top")
+    top.annotate("fault", (0, gpus), color="#b03030", xytext=(-4, 4), textcoords="offset points", ha="right")
     top.set_ylabel("GPUs that train")
     top.set_ylim(0, gpus * 1.15)
     labels: list[str] = []
@@ -72,7 +72,7 @@ def draw(path: Path, *, title: str, bars: Sequence[Bar], uses: Sequence[Use], gp
         bottom.text(
             bar.start_seconds + width + last * 0.005, index, f"{bar.end_seconds - bar.start_seconds:.1f} s", va="center"
         )
-        labels.append(f"{bar.track} · {bar.stage}")
+        labels.append(bar.stage if bar.stage == bar.track else f"{bar.track} · {bar.stage}")
     bottom.set_yticks(range(len(bars)), labels)
     bottom.invert_yaxis()
     bottom.axvline(0, color="#b03030", linestyle="--", linewidth=1)
