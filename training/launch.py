@@ -19,23 +19,22 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
-import time
-from types import FrameType
 from typing import Any
 
 from resumable.attempt import Attempt
 from resumable.progress import say
+from resumable.ranks import RankKeeper
 from resumable.rendezvous import Meeting, RendezvousError, ensure_free, meeting, own_address
 from resumable.signals import STOPPED
 
-TERMINATED = 128 + signal.SIGTERM
 SIOCGIFADDR = 0x8915
 NODE_ADDRESS_SECONDS = 10
 
 
 def main() -> int:
     options, script = parse(sys.argv[1:])
+    keeper = RankKeeper(options.grace_seconds)
+    keeper.install()
     attempt = Attempt.from_environment(os.environ)
     try:
         meet = meeting(attempt, os.environ, node_address=slurm_node_address)
@@ -49,9 +48,12 @@ def main() -> int:
     name_interface(address)
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost peer is one line of ours, not a page of stack frames
     outcome = run_torchrun(torchrun_arguments(options, meet, port, address, script), options.grace_seconds)
-    reap_ranks(time.monotonic() + options.grace_seconds)
-    if outcome == STOPPED and options.linger_seconds > 0:
-        return linger(options.linger_seconds)
+    keeper.wait_for_ranks()
+    if outcome == STOPPED:
+        here, seconds = socket.gethostname(), options.linger_seconds
+        if not keeper.told:
+            say(f"launch on {here}: a rank or a peer is lost; keeping the node up to {seconds} s for a requeue")
+        keeper.wait_for_sigterm(seconds)
     return outcome
 
 
@@ -101,7 +103,7 @@ def run_torchrun(arguments: list[str], grace_seconds: int) -> int:
     try:
         torchrun.run(torchrun.parse_args(arguments))
     except SignalException as signalled:
-        return 128 + int(signalled.sigval)
+        return STOPPED if signalled.sigval == signal.SIGTERM else 128 + int(signalled.sigval)
     except ChildFailedError as failed:
         codes = [failure.exitcode for failure in failed.failures.values()]
         say(f"launch on {socket.gethostname()}: ranks ended with {codes} (a negative one is the signal that killed it)")
@@ -123,40 +125,6 @@ def wait_for_the_grace(grace_seconds: int) -> None:
         return close(self, death_sig, max(timeout, grace_seconds))
 
     PContext.close = close_after_grace  # type: ignore[method-assign]
-
-
-def reap_ranks(give_up_at: float) -> None:
-    """Wait for ranks that torchrun left behind (a second SIGTERM interrupts it); kill what outlives the grace."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    left = child_pids()
-    while left and time.monotonic() < give_up_at:
-        for pid in left:
-            try:
-                os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                continue
-        left = child_pids()
-        time.sleep(0.1 if left else 0.0)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-
-
-def child_pids() -> list[int]:
-    """The processes that this one started and that are still there."""
-    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:  # noqa: PTH123 - a file of /proc
-        return [int(pid) for pid in file.read().split()]
-
-
-def linger(seconds: int) -> int:
-    """Keep the allocation until the platform's SIGTERM, at most `seconds`; then the job ends as failed."""
-    told = threading.Event()
-
-    def tell(_signal: int, _frame: FrameType | None) -> None:
-        told.set()
-
-    signal.signal(signal.SIGTERM, tell)
-    say(f"launch on {socket.gethostname()}: a rank or a peer is lost; keeping the node up to {seconds} s for a requeue")
-    return TERMINATED if told.wait(seconds) else STOPPED
 
 
 def slurm_node_address(name: str) -> str:

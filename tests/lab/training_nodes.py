@@ -64,8 +64,9 @@ class Node:
     process: subprocess.Popen[str] | None = field(default=None)
 
     def start(
-        self, attempt: int, names: Sequence[str], arguments: Sequence[str], ranks: int, launch: Sequence[str]
+        self, job: int, attempt: int, names: Sequence[str], arguments: Sequence[str], ranks: int, launch: Sequence[str]
     ) -> None:
+        """Start the launcher of one attempt here; `names` are the attempt's nodes, the first of them hosts."""
         environ = {
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "HOME": f"{INSIDE}/home",
@@ -73,14 +74,14 @@ class Node:
             "LAYERS": ":".join(map(str, self.layers)),
             "OWN": str(self.own),
             "SHARED": str(self.shared),
-            "SLURM_JOB_ID": "7",
+            "SLURM_JOB_ID": str(job),
             "SLURM_RESTART_COUNT": str(attempt),
             "SLURM_STEP_NODELIST": ",".join(names),
             "SLURM_NODEID": str(names.index(self.name)),
             "OMP_NUM_THREADS": "1",
         }
         command = ["python3", "launch.py", "--nproc-per-node", str(ranks), *launch, "train.py", *arguments]
-        with self.log(attempt).open("w") as log:
+        with self.log(job, attempt).open("w") as log:
             self.process = subprocess.Popen(
                 [
                     "nsenter",
@@ -101,8 +102,9 @@ class Node:
                 start_new_session=True,
             )
 
-    def log(self, attempt: int) -> Path:
-        return self.shared / f"log-{attempt}-{self.name}"
+    def log(self, job: int, attempt: int) -> Path:
+        """What its processes printed."""
+        return self.shared / f"log-{job}-{attempt}-{self.name}"
 
     @property
     def launcher(self) -> subprocess.Popen[str]:
@@ -126,6 +128,10 @@ class Node:
         for pid in self.processes() if everything else [self.launcher.pid]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
+
+    def unplug(self) -> None:
+        """Its network is gone: nothing comes, and no connection is closed."""
+        subprocess.run(["ip", "-n", self.namespace, "link", "set", "eth0", "down"], check=True)
 
     def kill(self) -> None:
         """The node is gone, or the grace is over."""
