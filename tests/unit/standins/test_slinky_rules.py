@@ -238,8 +238,10 @@ def test_quantities(text: str | int | None, number: int) -> None:
     assert whole(text) == number
 
 
-def test_a_busy_condemned_pod_is_asked_again_after_thirty_seconds() -> None:
+def test_a_condemned_pod_is_asked_again_at_once_and_then_every_thirty_seconds() -> None:
     rechecks = actions.Rechecks()
+    assert rechecks.is_due("uid", 100.0)
+    rechecks.asked("uid", 100.0)
     assert rechecks.is_due("uid", 100.0)
     rechecks.asked("uid", 100.0)
     assert not rechecks.is_due("uid", 100.0 + pace.DRAIN_RECHECK_SECONDS - 1)

@@ -29,8 +29,11 @@ class Rechecks:
         return now >= self._due.get(uid, now)
 
     def asked(self, uid: str, now: float) -> None:
-        """The pod was asked and is busy: not again before the recheck time is over."""
-        self._due[uid] = now + DRAIN_RECHECK_SECONDS
+        """The pod was asked and isn't drained: again at the next look, where an idle node has drained, then later.
+
+        The real operator's own change to the pod makes it look again at once; after that only its timer does.
+        """
+        self._due[uid] = now + DRAIN_RECHECK_SECONDS if uid in self._due else now
 
     def forget_all_but(self, uids: set[str]) -> None:
         """Drop pods that are gone."""
