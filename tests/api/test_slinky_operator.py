@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from lab.standins.slinky import kube as slinky_kube
-from lab.standins.slinky import operator
+from lab.standins.slinky import operator, slurm_jwt
 from lab.standins.slinky.kube import RESOURCES, STRATEGIC, Kube
 from lab.standins.slinky.schema.crds import OUT
 from tests.api.slinky_slurmrestd import FakeSlurm, serving
@@ -413,3 +413,27 @@ async def test_a_new_image_rolls_one_worker_at_a_time(cluster: Cluster) -> None:
     made = await cluster.run_pod("gpu-1", "host-3")
     assert made["spec"]["containers"][0]["image"] == "x/slurmd:next"
     await cluster.until("Pod", "gpu-0", lambda one: one["metadata"].get("deletionTimestamp"), "was never replaced")
+
+
+async def test_a_token_is_renewed_before_it_ends(cluster: Cluster) -> None:
+    await cluster.put(given.token(lifetime="3s"))
+    first = await cluster.until("Secret", "sparewheel-jwt-slurm", lambda _: True, "was not made")
+    text = first["data"]["SLURM_JWT"]
+    later = await cluster.until(
+        "Secret", "sparewheel-jwt-slurm", lambda one: one["data"]["SLURM_JWT"] != text, "was not renewed"
+    )
+    old, new = (slurm_jwt.life(base64.b64decode(one).decode(), KEY) for one in (text, later["data"]["SLURM_JWT"]))
+    assert old is not None
+    assert new is not None
+    assert old[0] < new[0] <= old[1]
+
+
+async def test_without_a_restapi_a_worker_counts_as_drained(cluster: Cluster) -> None:
+    await cluster.put(given.controller())
+    await cluster.put(given.nodeset())
+    for number in (0, 1):
+        await cluster.run_pod(f"gpu-{number}", f"host-{number + 1}")
+    await cluster.put(given.nodeset(replicas=1))
+    await cluster.until("Pod", "gpu-1", lambda one: one["metadata"].get("deletionTimestamp"), "was not deleted")
+    controller = await cluster.until("Controller", "slurm", lambda one: one.get("status"), "has no status")
+    assert controller["status"]["conditions"][0]["reason"] == "NoSlurmClient"

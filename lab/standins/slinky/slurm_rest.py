@@ -73,7 +73,7 @@ class SlurmRest:
                 method, url, json=body, headers=self._headers(), timeout=REQUEST_TIMEOUT_SECONDS
             )
         except httpx.HTTPError as error:
-            raise SlurmError(f"{method} {url}: {error or type(error).__name__}; is slurmrestd running?") from error
+            raise SlurmError(f"{method} {url}: {str(error) or type(error).__name__}; is slurmrestd running?") from error
         try:
             found: Obj = answer.json()
         except ValueError:

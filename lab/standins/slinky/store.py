@@ -74,7 +74,7 @@ class Store:
                     version = await self._watch(kube, kind, version)
             except (KubeError, httpx.HTTPError) as error:
                 if not (isinstance(error, KubeError) and error.code == 410):
-                    log.warning("watch of %s broke, listing again: %s", kind, error or type(error).__name__)
+                    log.warning("watch of %s broke, listing again: %s", kind, str(error) or type(error).__name__)
                     await clock.sleep(_RETRY_SECONDS)
 
     async def _relist(self, kube: Kube, kind: str) -> str:
