@@ -8,7 +8,6 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from lab.demo.cluster import StoryError, await_, hosts, remediations, sparewheel
 from lab.demo.receiver import Inbox
 from lab.demo.researcher import Researcher, ResearcherError
 from lab.paths import Paths
-from sparewheel.api.base import format_time
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.names import CONTROLLER_LEASE, NAMESPACE
 from sparewheel.api.remediation import JobRecord, NodeStage, Outcome, Remediation
@@ -115,16 +113,15 @@ class Platform:
 
     @contextmanager
     def no_spares(self) -> Iterator[None]:
-        """Every spare is in somebody else's hands, by a claim of another owner."""
+        """Every spare is away for repair."""
         spares = [host.metadata.name for host in hosts(self.paths).values() if host.status.phase is HostPhase.SPARE]
-        claim = {"owner": "somebody/else", "purpose": "test", "time": format_time(datetime.now(UTC))}
         for name in spares:
-            self._patch_host(name, {"status": {"claim": claim}})
+            self._patch_host(name, {"status": {"phase": HostPhase.QUARANTINED, "reason": "away for repair"}})
         try:
             yield
         finally:
             for name in spares:
-                self._patch_host(name, {"status": {"claim": None}})
+                self._patch_host(name, {"status": {"phase": HostPhase.SPARE, "reason": ""}})
 
     def _patch_host(self, name: str, patch: dict[str, Any]) -> None:
         kubectl(
