@@ -11,6 +11,7 @@ from lab.machines.kmsg import WARNING, append_record, xid_text
 from lab.machines.power import Power, PowerError
 from lab.paths import Paths
 from lab.supervisor.identity import Identity, identify, send_signal
+from sparewheel.agent.drill import keep_stopped
 
 
 class Bite(StrEnum):
@@ -57,6 +58,8 @@ def inject_xid(paths: Paths, host: Host, xid: int, gpu: int, bite: Bite) -> Inje
         remove_device(paths, host, gpu)
     number = signal.SIGKILL if bite is Bite.CRASH else signal.SIGSTOP
     struck = [victim for victim in victims if send_signal(victim.identity, number)]
+    if bite is Bite.HANG and struck:
+        keep_stopped([victim.pid for victim in struck])
     return Injection(record, struck)
 
 

@@ -1,8 +1,8 @@
 """``python -m sparewheel.agent.drill``: a fault on purpose, on this node, marked as a drill. Run in the agent's pod.
 
 Writes a kernel log record as user space does (facility 1, so nobody can take it for the kernel's), and lets the fault
-bite as the real one would: ``crash`` kills the rank that uses the GPU, ``hang`` stops it so that it ignores SIGTERM,
-``silent`` leaves it running.
+bite as the real one would: ``crash`` kills the rank that uses the GPU, ``hang`` keeps it stopped so that it answers no
+signal but SIGKILL, ``silent`` leaves it running.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ PRIORITY = (1 << 3) | 3
 """Facility user, level error: what the kernel makes of a record that user space writes to /dev/kmsg."""
 BITES = {"crash": signal.SIGKILL, "hang": signal.SIGSTOP, "silent": None}
 TAIL_BYTES = 65536
+HANG_SECONDS = 300.0
+STOP_AGAIN_SECONDS = 0.02
 
 
 def pci_of(gpu: int) -> str:
@@ -79,6 +81,34 @@ def victims(proc: Path, gpu: int) -> list[int]:
     return by_rank or tasks
 
 
+def strike(pid: int, number: int) -> bool:
+    """False when the process is gone."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def keep_stopped(pids: list[int], seconds: float = HANG_SECONDS) -> None:
+    """Stop the processes again and again, from a process of its own; returns at once.
+
+    Slurm sends SIGCONT along with SIGTERM, so one SIGSTOP would not outlast the first attempt to end the job.
+    """
+    if os.fork():
+        return
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nothing, stream)
+    end = time.monotonic() + seconds
+    left = pids
+    while left and time.monotonic() < end:
+        left = [pid for pid in left if strike(pid, signal.SIGSTOP)]
+        time.sleep(STOP_AGAIN_SECONDS)
+    os._exit(0)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="sparewheel-drill", description="Injects a fault on this node.")
     parser.add_argument("--xid", type=int, required=True)
@@ -93,14 +123,11 @@ def main(arguments: list[str] | None = None) -> int:
     kernel_log = host_root / str(options.kernel_log).lstrip("/")
     write_record(kernel_log, text_of(options.xid, options.pci or pci_of(options.gpu)), time.monotonic_ns() // 1000)
     number = BITES[options.bite]
-    bitten = 0
-    for pid in pids if number is not None else []:
-        try:
-            os.kill(pid, number or 0)
-            bitten += 1
-        except ProcessLookupError:
-            continue
-    print(f"XID {options.xid} written as a drill, {bitten} processes bitten ({options.bite})")
+    bitten = [pid for pid in pids if number is not None and strike(pid, number)]
+    print(f"XID {options.xid} written as a drill, {len(bitten)} processes bitten ({options.bite})")
+    if options.bite == "hang" and bitten:
+        sys.stdout.flush()
+        keep_stopped(bitten)
     return 0
 
 

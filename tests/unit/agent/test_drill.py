@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 from sparewheel.agent import drill
@@ -42,3 +47,29 @@ def test_without_ranks_every_task_is(tmp_path: Path) -> None:
     process(tmp_path, 11, SLURM_JOB_ID="1", SLURM_STEP_ID="0")
     process(tmp_path, 12, SLURM_JOB_ID="1", SLURM_STEP_ID="0")
     assert sorted(drill.victims(tmp_path, 3)) == [11, 12]
+
+
+def test_a_hung_process_stays_stopped_through_slurms_continue() -> None:
+    """SIGTERM and SIGCONT, as Slurm sends them, end a process that is stopped once, not one that is kept stopped."""
+    program = (
+        "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: None)\nprint(1, flush=True)\ntime.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        drill.keep_stopped([process.pid], seconds=1.0)
+        end = time.monotonic() + 0.6
+        while time.monotonic() < end:
+            os.kill(process.pid, signal.SIGTERM)
+            os.kill(process.pid, signal.SIGCONT)
+            time.sleep(0.05)
+        states: list[str] = []
+        while time.monotonic() < end + 0.2:
+            states.append(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0])
+            time.sleep(0.01)
+        assert states.count("T") > len(states) * 0.8
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
