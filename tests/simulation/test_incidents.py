@@ -12,7 +12,7 @@ from sparewheel.api.names import ANNOTATION_REMEDIATION, NAMESPACE, SLINKY_NODE_
 from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation, RemediationSpec
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.capacity.port import CapacityError
-from sparewheel.kube.port import NODE, POD, REMEDIATION, UnavailableError
+from sparewheel.kube.port import NODE, POD, REMEDIATION, REMEDIATION_POLICY, UnavailableError
 from sparewheel.remediation.decide.record import ended, stage_record, started
 from sparewheel.slurm.port import SlurmUnavailableError
 from tests.support.fake_replacer import FakeHost, put_node
@@ -345,6 +345,9 @@ async def test_over_the_breaker_a_node_is_drained_and_told_and_its_job_runs_on()
         await asyncio.sleep(200)
         second = next(record for record in world.records() if record.spec.node == "gpu-2")
         assert second.status.fence is FenceKind.DRAIN
+        policy = world.kube.peek(REMEDIATION_POLICY, "default", NAMESPACE)
+        assert policy is not None
+        assert policy["status"]["breakerOpen"] is True
         victim = next(job for job in jobs if job.job_id == second.status.jobs[0].job_id)
         assert victim.restart_count == 0, "it runs on"
         assert "breaker" in second.status.waiting_for

@@ -15,6 +15,7 @@ from sparewheel.clock import Clock
 from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
 from sparewheel.kube.port import Kube, KubeError
 from sparewheel.notify.port import Notifier
+from sparewheel.remediation.controller.breaker import Breaker
 from sparewheel.remediation.controller.pool_leases import PoolLeases
 from sparewheel.remediation.controller.pools import Pools, Reconcile
 from sparewheel.remediation.controller.queue import DueQueue, Key
@@ -56,6 +57,7 @@ class Controller:
     ports: Ports = field(init=False)
     scout: Scout = field(init=False)
     pool_leases: PoolLeases = field(init=False)
+    breaker: Breaker = field(init=False)
     reconcile_pool: Reconcile | None = None
     """Brings a pool to its size; None where capacity is somebody else's."""
     pools: Pools | None = field(init=False, default=None)
@@ -81,6 +83,7 @@ class Controller:
         )
         if self.reconcile_pool is not None:
             self.pools = Pools(self.state, self.pool_leases, self.reconcile_pool, self._must_lead)
+        self.breaker = Breaker(self.state)
         self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
 
     # ---------------------------------------------------------------- leading
@@ -251,19 +254,20 @@ class Controller:
             case "silence":
                 return await self.scout.probe(key.name)
             case "sweep":
-                return self._sweep()
+                return await self._sweep()
             case "pool":
                 return await self.pools.look(key.name) if self.pools is not None else None
             case _:
                 return await self._incident(key)
 
-    def _sweep(self) -> float:
-        """Look at silent nodes; give back the leases of pools where nothing goes on any more."""
+    async def _sweep(self) -> float:
+        """Look at silent nodes; give back the leases of pools where nothing goes on; show the breaker's state."""
         healing = {i.record.spec.pool for i in self.state.taken.values() if _drives(i.record)}
         reconciling = {key.name for key in self.queue.running if key.kind == "pool"}
         self.pool_leases.keep_only(healing | reconciling)
         for node in self.scout.silent_nodes():
             self.queue.add(Key("silence", node))
+        await self.breaker.show()
         return SWEEP_SECONDS
 
     async def _incident(self, key: Key) -> float | None:

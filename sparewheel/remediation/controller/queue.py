@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from sparewheel.clock import Clock
 
+ROUNDING_SECONDS = 0.001
+"""A sleep may end this much early; what is due then is due."""
+
 
 class Key(NamedTuple):
     """What to look at."""
@@ -73,7 +76,7 @@ class DueQueue:
         for key, due in list(self._due.items()):
             if key in self._running:
                 continue  # looked at again when its handler is through
-            if due > now:
+            if due > now + ROUNDING_SECONDS:
                 later.append(due)
                 continue
             del self._due[key]

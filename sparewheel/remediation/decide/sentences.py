@@ -28,7 +28,10 @@ def fault_words(fault: Fault) -> str:
     where = (
         f" on GPU {fault.gpu_index}" if fault.gpu_index is not None else f" on {fault.device}" if fault.device else ""
     )
-    detail = f" ({fault.message[:120].rstrip('.')})" if fault.message else ""
+    words = (
+        fault.message.partition(": NVRM")[0].partition("\n")[0][:100].rstrip(".")
+    )  # the raw line stays in the record
+    detail = f" ({words})" if words else ""
     return f"{fault.code}{where}{detail}"
 
 

@@ -7,7 +7,8 @@ from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
 
 SLINKY_PREFIX = "slurm-operator:"
-_SLINKY_TERMINATING = "pod is terminating"
+_SLINKY_MOVES = ("pod is terminating", "was uncordoned")
+"""What Slinky writes when the pod that we deleted goes, and when its successor comes up on a node without a cordon."""
 _SILENT = "not responding"
 
 
@@ -19,7 +20,7 @@ def reason_is_ours(reason: str, incident: str) -> bool:
     name = incident.lower()
     if text.startswith(SLURM_REASON_PREFIX):
         return name in text
-    return text.startswith(SLINKY_PREFIX) and (_SLINKY_TERMINATING in text or name in text)
+    return text.startswith(SLINKY_PREFIX) and any(words in text for words in (*_SLINKY_MOVES, name))
 
 
 def slurm_reason(incident: str, words: str) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from sparewheel.api.remediation import NodeStage
 from sparewheel.remediation.decide.next_step import NodeAction, Situation, Todo, next_step
 from sparewheel.remediation.decide.observations import Observations
-from sparewheel.remediation.decide.record import ended, waiting
+from sparewheel.remediation.decide.record import ended, is_open, waiting
 from sparewheel.remediation.decide.spares import SpareAction, next_spare_step
 from sparewheel.remediation.decide.veto import veto_reason
 from sparewheel.remediation.stages import closed, detected, drained, fenced, replaced, slurm_return, vetoed
@@ -15,6 +15,7 @@ from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages.incident import Incident
 
 AT_ONCE = 0.0
+RETURN_SECONDS = 0.3
 
 
 async def node_pass(incident: Incident, *, fault_open: bool | None = True) -> float | None:
@@ -97,7 +98,7 @@ async def spare_pass(incident: Incident) -> float | None:
     incidents = await incident.ports.fleet.incidents()
     step = next_spare_step(incident.record, pool.spec, veto_reason(pods), incidents, incident.now())
     if step.done:
-        return None
+        return await _slurm_back(incident)
     acts = {
         SpareAction.CLAIM: replaced.act,
         SpareAction.JOIN: replaced.join,
@@ -116,6 +117,15 @@ async def spare_pass(incident: Incident) -> float | None:
         return AT_ONCE if await replaced.give_up(incident, step.message) else step.look_again_seconds
     moved = await acts[step.action](incident)
     return AT_ONCE if moved else _pause(step.action)
+
+
+async def _slurm_back(incident: Incident) -> float | None:
+    """The spare serves; the job waits for its Slurm node only. Beside the node track, which takes the bad host out."""
+    status = incident.record.status
+    owned = is_open(incident.record) and status.owned.slurm_down and not status.owned.foreign_reason
+    if not owned or status.replacement.admitted_at is None:
+        return None
+    return AT_ONCE if await slurm_return.restore(incident) else RETURN_SECONDS
 
 
 def _pause(action: SpareAction) -> float:

@@ -291,7 +291,8 @@ def test_otherwise_it_stays_as_it_is(node_view: Any, pods_seen: Any) -> None:
 
 def test_whose_reason_it_is() -> None:
     name = "gpu-7-xid-79-0"
-    for ours in ("", OURS, f"sparewheel: XID 79 ({name})", f"slurm-operator: {name}: XID 79", "Not responding"):
+    back = "slurm-operator: Pod (slurm/gpu-0) was uncordoned"
+    for ours in ("", OURS, back, f"sparewheel: XID 79 ({name})", f"slurm-operator: {name}: XID 79", "Not responding"):
         assert reason_is_ours(ours, name)
     for theirs in (
         "bad HBM",
