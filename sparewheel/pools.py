@@ -13,9 +13,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 from ruamel.yaml.error import YAMLError
 
-POOL_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
-MAX_POOL_NAME: Final = 40
-"""A pool's name becomes a label's value, a Slurm partition and part of its nodes' names."""
+from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME
+
 KEY: Final = "sparewheel:pools"
 
 Entry = dict[str, Any]

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sparewheel.api.gpu_pool import Driver, MachinesBackend, WarmBackend
+from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME, Driver, MachinesBackend, WarmBackend
 from sparewheel.api.names import LABEL_VETO
-from sparewheel.pools import MAX_POOL_NAME, POOL_NAME
 from stacks.base import Area, DnsName, Quantity, with_credential_refs
 
 PoolName = Annotated[str, Field(pattern=POOL_NAME, max_length=MAX_POOL_NAME)]

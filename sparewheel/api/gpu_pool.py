@@ -9,6 +9,10 @@ from pydantic import Field
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
 
+POOL_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+MAX_POOL_NAME = 40
+"""A pool's name becomes a label's value, a Slurm partition and part of its nodes' names."""
+
 MAX_GRACE_SECONDS = 120
 """The product's promise: a job gets up to two minutes to checkpoint, never more."""
 
