@@ -25,27 +25,25 @@ from lab.demo.story import STEP_SECONDS, Story
 from lab.images.ensure import ensure_images
 from lab.machines.inventory import MACHINE_IP
 from lab.paths import Paths, paths_from_environment
+from lab.restore import NotHealthyError, restore
 from lab.toolchain.errors import ToolchainError
 from lab.toolchain.paths import REPOSITORY
-from lab.toolchain.progress import note
+from lab.toolchain.progress import note, step
 
 RECEIVER_PORT = 8900
 FOLDER = REPOSITORY / "build" / "demo"
 GPUS = 16
 out = Console()
-ERRORS = (StoryError, ResearcherError, stack.StackError, CommandError, ToolchainError, OSError)
+ERRORS = (StoryError, ResearcherError, stack.StackError, CommandError, NotHealthyError, ToolchainError, OSError)
 
 
-def stage(paths: Paths, *, again: bool) -> None:
-    """A healthy platform: the data centre up, the stack on it. ``again``: with the hosts of the last story repaired."""
+def stage(paths: Paths) -> None:
+    """A healthy platform: the data centre up, the stack on it, the hosts of an earlier story repaired."""
     ensure_images(paths)
-    data_centre = DataCentre(paths)
-    if again:
-        stack.destroy(paths)
-        data_centre.reset()
-    else:
-        data_centre.up()
+    DataCentre(paths).up()
     stack.up(paths)
+    with step("every pool at its size, every host healthy", 20):
+        restore(paths)
 
 
 def report(facts: Facts, checks: list[Check], folder: Path) -> None:
@@ -93,11 +91,11 @@ def main(
     failed: list[str] = []
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
-        stage(paths, again=False)
+        stage(paths)
         with receiver(MACHINE_IP, RECEIVER_PORT, FOLDER / "told.jsonl") as inbox:
             for run in range(runs):
                 if run:
-                    stage(paths, again=True)
+                    stage(paths)
                 folder = FOLDER if runs == 1 else FOLDER / f"run-{run + 1}"
                 facts, checks = tell_once(paths, inbox, bite, folder)
                 failed += [f"run {run + 1}: {check.name}: {check.detail}" for check in checks if not check.passed]
