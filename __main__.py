@@ -30,7 +30,7 @@ people = People("people", config.users, config.groups, on_cluster)
 operator = SlurmOperator("operator", config.operator, on_cluster)
 remediation = Remediation("remediation", config, on_cluster)
 slurm = Slurm("slurm", config.slurm, config.images, after(storage, people, operator, remediation))
-login = Login("login", config.login, config.images, after(slurm))
+login = Login("login", config.login, config.images, after(slurm.rest, storage, people))
 for pool in config.pools:
     GpuNodePool(
         f"pool-{pool.name}",
@@ -39,7 +39,8 @@ for pool in config.pools:
         kubeconfig=cluster.kubeconfig,
         grace_seconds=config.slurm.grace_seconds,
         dry_run=config.remediation.dry_run,
-        opts=after(slurm, login),
+        workers_after=[slurm.rest, login.nodes, storage, people],
+        opts=after(remediation),
     )
 
 pulumi.export("login", pulumi.Output.concat("ssh ", login.address))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -75,7 +76,10 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
 
 
 class GpuNodePool(pulumi.ComponentResource):
-    """Ready when ``size`` nodes are active and their workers are registered in Slurm."""
+    """Ready when ``size`` nodes are active and their workers are registered in Slurm.
+
+    ``workers_after``: what Slurm's part of the pool needs. The machines don't, so the controller joins them meanwhile.
+    """
 
     def __init__(
         self,
@@ -86,6 +90,7 @@ class GpuNodePool(pulumi.ComponentResource):
         kubeconfig: pulumi.Input[str],
         grace_seconds: int,
         dry_run: bool = False,
+        workers_after: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("sparewheel:pool:GpuNodePool", name, None, opts)
@@ -98,7 +103,7 @@ class GpuNodePool(pulumi.ComponentResource):
             spec=spec.model_dump(mode="json", by_alias=True, exclude_none=True),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        workers = slinky("NodeSet", pool.name, node_set_spec(pool, images, grace_seconds), self)
+        workers = slinky("NodeSet", pool.name, node_set_spec(pool, images, grace_seconds), self, workers_after)
         PoolCapacity(
             f"capacity-{pool.name}",
             kubeconfig=kubeconfig,

@@ -35,6 +35,8 @@ class Login(pulumi.ComponentResource):
 
     address: pulumi.Output[str]
     """What to type after ``ssh``."""
+    nodes: pulumi.Resource
+    """The LoginSet, for who is destroyed before it and need not wait until somebody can log in."""
 
     def __init__(
         self, name: str, config: LoginConfig, images: Images, opts: pulumi.ResourceOptions | None = None
@@ -48,7 +50,7 @@ class Login(pulumi.ComponentResource):
             opts=here,
         )
         mounts = [accounts_mount(), keys_mount(), {"name": "home", "mountPath": "/home"}]
-        login = slinky(
+        self.nodes = slinky(
             "LoginSet",
             LOGIN,
             {
@@ -72,7 +74,7 @@ class Login(pulumi.ComponentResource):
             self,
             [sssd],
         )
-        service = self._service(config, login)
+        service = self._service(config, self.nodes)
         self.address = self._address(config, service)
         self.register_outputs({"address": self.address})
 

@@ -29,6 +29,10 @@ from stacks.slurm import Slurm as SlurmConfig
 class Slurm(pulumi.ComponentResource):
     """Ready when slurmctld and slurmrestd answer. Without slurmrestd the operator takes busy nodes for drained ones."""
 
+    rest: pulumi.Resource
+    """slurmrestd's object, the last of Slurm's own. Who depends on it comes after all of them and is destroyed before,
+    and need not wait until the daemons answer: its own pods do."""
+
     def __init__(
         self, name: str, config: SlurmConfig, images: Images, opts: pulumi.ResourceOptions | None = None
     ) -> None:
@@ -63,7 +67,7 @@ class Slurm(pulumi.ComponentResource):
             self,
             [accounting, keys, extra],
         )
-        rest = slinky(
+        self.rest = slinky(
             "RestApi",
             SLURM,
             {
@@ -89,7 +93,7 @@ class Slurm(pulumi.ComponentResource):
             [keys],
         )
         ready_service("slurmctld", SLURM, 6817, self, [controller])
-        ready_service("slurmrestd", SLURM, 6820, self, [rest])
+        ready_service("slurmrestd", SLURM, 6820, self, [self.rest])
         self.register_outputs({})
 
     def _keys(self, opts: pulumi.ResourceOptions) -> k8s.core.v1.Secret:
