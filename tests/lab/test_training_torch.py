@@ -39,10 +39,10 @@ class Job:
         for node in used:
             node.start(self.number, self.attempt, [each.name for each in used], options, ranks, launch)
 
-    def requeue(self, used: Sequence[Node], options: Sequence[str] = FAST) -> str:
+    def requeue(self, used: Sequence[Node], options: Sequence[str] = FAST, ranks: int = 1) -> str:
         """Run the next attempt to its end; its log."""
         self.attempt += 1
-        self.start(used, options)
+        self.start(used, options, ranks)
         assert self.ended(used) == [0] * len(used), self.log()
         return self.log()
 
@@ -89,11 +89,11 @@ def job(layers: Sequence[Path], tmp_path: Path) -> Iterator[Job]:
 
 @pytest.fixture(scope="module")
 def unbroken(layers: Sequence[Path], tmp_path_factory: pytest.TempPathFactory) -> Steps:
-    """The steps of a run that nothing happened to."""
-    with nodes(layers, tmp_path_factory.mktemp("unbroken"), 2) as made:
+    """The steps of a run that nothing happened to, its two ranks on one node."""
+    with nodes(layers, tmp_path_factory.mktemp("unbroken"), 1) as made:
         job = Job(made)
-        job.start(made, FAST)
-        assert job.ended() == [0, 0], job.log()
+        job.start(made, FAST, ranks=2)
+        assert job.ended() == [0], job.log()
         return job.steps()
 
 
@@ -142,12 +142,11 @@ def test_saves_longer_than_torchruns_patience_are_kept(layers: Sequence[Path], t
         assert_equal_to(unbroken, bereft)
 
 
-@pytest.mark.parametrize("struck", [0, 1], ids=["rank 0 and the meeting point die", "the other node dies"])
-def test_when_a_rank_dies_a_survivor_saves_and_its_node_is_kept(job: Job, unbroken: Steps, struck: int) -> None:
+def test_when_a_rank_dies_a_survivor_saves_and_its_node_is_kept(job: Job, unbroken: Steps) -> None:
     job.start(job.nodes[:2])
     job.reach(10)
-    os.kill(job.used[struck].ranks()[0], signal.SIGKILL)
-    survivor = job.used[1 - struck]
+    survivor, struck = job.used
+    os.kill(struck.ranks()[0], signal.SIGKILL)
     until(lambda: "keeping the node" in survivor.log(7, 0).read_text(), 30, job.log)
     assert [node.launcher.poll() for node in job.used] == [None, None]
     last = job.last_step()
@@ -199,11 +198,10 @@ def test_a_rank_that_hangs_is_saved_around_and_refused_when_it_wakes_up(job: Job
 
 
 def test_without_any_last_save_the_periodic_checkpoint_counts(job: Job, unbroken: Steps) -> None:
-    job.start(job.nodes[:2])
+    job.start(job.nodes[:1], ranks=2)
     job.reach(28)
-    for node in job.used:
-        node.kill()
-    job.requeue([job.nodes[2], job.nodes[0]])
+    job.used[0].kill()
+    job.requeue(job.nodes[1:2], ranks=2)
     assert job.resumed_from() == 25
     assert_equal_to(unbroken, job)
 
