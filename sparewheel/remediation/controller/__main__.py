@@ -51,6 +51,12 @@ def token_source(settings: Settings, kube: Kube, clock: SystemClock) -> TokenSou
     return SecretToken(kube, settings.token_namespace, settings.token_secret, settings.token_key, clock)
 
 
+def identity_of(settings: Settings) -> str:
+    """The replica's name and what no other process has, its own next life included."""
+    host, _, unique = new_identity().rpartition("_")
+    return f"{settings.identity or host}_{unique}"
+
+
 async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
     """The controller over the real ports; ``stack`` closes them."""
     clock = SystemClock()
@@ -81,7 +87,7 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
         notifier=HttpNotifier(routes, url_of, http),
         clock=clock,
         namespace=settings.namespace,
-        identity=f"{settings.identity}_{new_identity()}" if settings.identity else new_identity(),
+        identity=identity_of(settings),
         version=__version__,
         reconcile_pool=reconcile,
     )

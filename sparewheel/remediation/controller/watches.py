@@ -105,6 +105,7 @@ class Watches:
         if change.new is None:
             self.state.nodes.pop(name, None)
             self.state.leases.forget(name)
+            self.state.heartbeats.forget(name)  # the next life of the name is heard anew
         else:
             self.state.nodes[name] = node_view(change.new)
         self.wake("node", name)

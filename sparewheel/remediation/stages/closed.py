@@ -65,6 +65,11 @@ async def supersede(incident: Incident, why: str) -> bool:
     return await _end(incident, Outcome.SUPERSEDED, f"Superseded: {why}.")
 
 
+async def abandon(incident: Incident, why: str) -> bool:
+    """What the incident belongs to is gone, and its capacity with it: there is nothing to give back."""
+    return await _end(incident, Outcome.SUPERSEDED, f"Superseded: {why}.")
+
+
 async def cancel(incident: Incident, why: str) -> bool:
     """A person took the node back: undo what is ours, nothing else."""
     await slurm_return.resume_same_instance(incident)

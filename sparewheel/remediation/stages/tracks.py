@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sparewheel.api.remediation import NodeStage
+from sparewheel.kube.port import NotFoundError
 from sparewheel.remediation.decide.next_step import NodeAction, Situation, Todo, next_step
 from sparewheel.remediation.decide.observations import Observations
 from sparewheel.remediation.decide.record import ended, is_open, waiting
@@ -21,7 +22,11 @@ RETURN_SECONDS = 0.3
 async def node_pass(incident: Incident, *, fault_open: bool | None = True) -> float | None:
     """The node track: at most one step of each kind, then look again."""
     seen = await observe(incident)
-    pool = await incident.pool()
+    try:
+        pool = await incident.pool()
+    except NotFoundError:
+        await closed.abandon(incident, f"pool {incident.record.spec.pool} was deleted")
+        return None
     step = next_step(incident.record, seen, Situation(pool.spec, incident.now(), fault_open))
     if step.done:
         return None
@@ -93,7 +98,10 @@ async def _do_pod(incident: Incident, todo: Todo) -> bool:
 
 async def spare_pass(incident: Incident) -> float | None:
     """The search for a spare, beside the grace."""
-    pool = await incident.pool()
+    try:
+        pool = await incident.pool()
+    except NotFoundError:
+        return None  # the node track ends the incident
     pods = await incident.see_pods() if ended(incident.record.status, NodeStage.FENCED) else ()
     incidents = await incident.ports.fleet.incidents()
     step = next_spare_step(incident.record, pool.spec, veto_reason(pods), incidents, incident.now())
