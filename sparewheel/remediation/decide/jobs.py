@@ -74,9 +74,7 @@ def _failed(job: JobView) -> bool:
     """Ended non-zero, and not because its user said so."""
     if not job.ended or "CANCELLED" in job.states or job.kill_requested_by is not None:
         return False
-    return bool(job.states & {"FAILED", "NODE_FAIL"}) and (
-        "NODE_FAIL" in job.states or job.exit_code is None or job.exit_code != 0 or bool(job.exit_signal)
-    )
+    return "NODE_FAIL" in job.states or ("FAILED" in job.states and (job.exit_code is None or job.ended_badly))
 
 
 def _record(job: JobView, *, crashed: bool, attempt: int, stopped: datetime | None) -> JobRecord:
@@ -144,19 +142,30 @@ def _may_ask(record: JobRecord, now: datetime) -> bool:
 
 
 def _pending(remediation: Remediation, record: JobRecord, view: JobView, now: datetime) -> Followed:
-    if view.held and (record.crashed_by_itself or record.requeue_asked_at is not None) and _may_ask(record, now):
-        intent = record.model_copy(update={"requeue_asked_at": record.requeue_asked_at or now})
+    if view.held and _slurm_holds_it(remediation, record, view, now):
+        if not _may_ask(record, now):
+            return Followed(record, (), record, 1.0)
+        update = {"requeue_asked_at": record.requeue_asked_at or now, "crashed_by_itself": True}
+        intent = record.model_copy(update=update)
         return Followed(intent, (JobAction.RELEASE, JobAction.PRIORITISE), intent, 1.0)
     first = record.requeued_at is None
-    update: dict[str, object] = {"requeued_at": record.requeued_at or now}
-    if not view.held:
-        update["not_requeued_reason"] = ""
+    reason = f"it is held ({view.state_reason or 'by its user or an administrator'})" if view.held else ""
+    update = {"requeued_at": record.requeued_at or now, "not_requeued_reason": reason}
     new = record.model_copy(update=update)
-    if view.held and not (record.crashed_by_itself or record.requeue_asked_at):
-        new.not_requeued_reason = f"it is held ({view.state_reason or 'by its user or an administrator'})"
     new.message = job_sentence(remediation, new)
     actions = (JobAction.PRIORITISE,) if first and not record.expedited and not view.held else ()
     return Followed(record, actions, new, _pending_pace(new, now))
+
+
+def _slurm_holds_it(remediation: Remediation, record: JobRecord, view: JobView, now: datetime) -> bool:
+    """Held because it ended by itself in this incident. Once it is back, a hold is its user's, or the job's own end."""
+    if record.requeued_at is not None or view.restart_count > record.attempt_before + 1:
+        return False
+    if record.crashed_by_itself or record.requeue_asked_at is not None:
+        return True
+    # It ran when it was listed, and ended before the strike reached it.
+    ended = view.held_by_requeue and view.ended_badly and view.restart_count > record.attempt_before
+    return ended and _within_strike(remediation, record, view, now)
 
 
 def _pending_pace(record: JobRecord, now: datetime) -> float:

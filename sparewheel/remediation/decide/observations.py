@@ -119,7 +119,17 @@ class JobView:
 
     @property
     def held(self) -> bool:
-        return bool(self.states & HELD_STATES) or (self.pending and self.state_reason.lower() in HELD_REASONS)
+        return self.held_by_requeue or (self.pending and self.state_reason.lower() in HELD_REASONS)
+
+    @property
+    def held_by_requeue(self) -> bool:
+        """Requeued and held in one: what Slurm does with an expedited job that ended non-zero by itself."""
+        return bool(self.states & HELD_STATES)
+
+    @property
+    def ended_badly(self) -> bool:
+        """Its last attempt is known to have ended non-zero or by a signal."""
+        return bool(self.exit_code) or bool(self.exit_signal)
 
     @property
     def ended(self) -> bool:

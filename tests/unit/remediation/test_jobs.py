@@ -151,6 +151,31 @@ def test_a_crashed_job_that_slurm_holds_is_released_ahead_of_the_queue() -> None
     assert actions == (JobAction.RELEASE, JobAction.PRIORITISE)
 
 
+HELD_BY_SLURM: dict[str, Any] = {
+    "states": {"PENDING", "REQUEUE_HOLD"},
+    "state_reason": "JobHeldUser",
+    "nodes": frozenset[str](),
+    "exit_code": 137,
+}
+
+
+def test_a_job_that_ended_between_the_list_and_the_strike_is_released_too() -> None:
+    new, actions = look(record(), job(**HELD_BY_SLURM, restart_count=1))
+    assert actions == (JobAction.RELEASE, JobAction.PRIORITISE)
+    assert new.crashed_by_itself
+    late, actions = look(record(), job(**HELD_BY_SLURM, restart_count=1), 500)
+    assert actions == (), "long after the strike it is the job's own end"
+    assert "held (JobHeldUser)" in late.message
+
+
+@pytest.mark.parametrize("fields", [{"requeued_at": at(3), "requeue_asked_at": at(2)}, {"attempt_before": -1}])
+def test_a_job_that_is_back_and_held_again_is_left_to_its_user(fields: dict[str, Any]) -> None:
+    """Held by hand while it waits, or ended again by a bug of its own: releasing it for ever helps nobody."""
+    new, actions = look(record(crashed_by_itself=True, **fields), job(**HELD_BY_SLURM, restart_count=1), 60)
+    assert actions == ()
+    assert "held (JobHeldUser)" in new.message
+
+
 def test_a_job_held_by_its_user_stays_held_and_says_so() -> None:
     held = job(states={"PENDING"}, state_reason="JobHeldUser", nodes=frozenset(), restart_count=1)
     new, actions = look(record(), held)
