@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, InvalidError, Json, NotFoundError, UnavailableError
+from sparewheel.remediation.controller.own_ends import OwnEnds
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.record import fold
 from sparewheel.remediation.decide.silence import Silence
@@ -34,6 +35,10 @@ class Scout:
     state: State
     found: Callable[[Remediation], None]
     troubles: Callable[[], list[str]]
+    own_ends: OwnEnds = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.own_ends = OwnEnds(self.ports, self.state)
 
     # ---------------------------------------------------------------- triage
     def report(self, node: str) -> Report | None:
@@ -150,3 +155,4 @@ class Scout:
     async def remember_jobs(self) -> None:
         jobs = await self.ports.slurm.jobs()
         self.state.remember_running({job.job_id: frozenset(job.nodes) for job in jobs if "RUNNING" in job.states})
+        await self.own_ends.look(jobs)

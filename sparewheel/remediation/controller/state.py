@@ -76,6 +76,10 @@ class State:
         seen = {**self._jobs_seen.get(f"slurm/{slurm_node}", {}), **self._jobs_seen.get(f"node/{node}", {})}
         return {job: self._job_nodes.get(job, frozenset()) for job, at in seen.items() if at >= limit}
 
+    def nodes_of_job(self, job_id: int) -> frozenset[str]:
+        """Slurm nodes that the job was last seen running on; empty where that is not remembered."""
+        return self._job_nodes.get(job_id, frozenset())
+
     # ---------------------------------------------------------------- remembering
     def remember_running(self, jobs: Mapping[int, frozenset[str]]) -> None:
         """Slurm's list of running jobs, with the Slurm nodes of each."""

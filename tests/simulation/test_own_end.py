@@ -1,0 +1,44 @@
+"""A user's own bug ends a job, and Slurm holds it: its user is told, after a fault had its time to be seen."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sparewheel.remediation.decide.own_end import MARGIN_SECONDS
+from tests.support.play import healed, playing, training
+from tests.support.world import World, until
+
+pytestmark = pytest.mark.looptime
+WINDOW_SECONDS = 30.0
+"""The policy's default ``crashed_job_window_seconds``."""
+
+
+async def test_a_job_that_ended_by_its_own_fault_says_so_and_is_left_held() -> None:
+    world = World()
+    async with playing(world):
+        job = await training(world, comment="mine")
+        world.slurm.end_job(7, exit_code=3)
+        await asyncio.sleep(WINDOW_SECONDS + MARGIN_SECONDS - 1)
+        assert job.comment == "mine", "a fault might still claim it"
+        await until(lambda: "ended by itself with exit code 3" in job.comment, 15)
+        assert job.comment.startswith("mine | sparewheel: attempt 0 ")
+        await asyncio.sleep(60)
+        comments = [arguments for method, arguments in world.slurm.calls if method == "update_job"]
+        assert len(comments) == 1, "written once"
+        assert (job.state, job.held) == ("PENDING", True)
+        assert not world.records()
+
+
+async def test_a_job_that_a_fault_ended_is_the_faults() -> None:
+    world = World()
+    async with playing(world):
+        job = await training(world)
+        world.slurm.end_job(7, exit_code=137)
+        await asyncio.sleep(20)
+        world.break_gpu("gpu-1")
+        await healed(world)
+        await asyncio.sleep(WINDOW_SECONDS + MARGIN_SECONDS + 15)
+        assert "ended by itself" not in job.comment
+        assert "the platform's fault" in job.comment
