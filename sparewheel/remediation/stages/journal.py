@@ -16,13 +16,16 @@ class RecordGoneError(Exception):
 
 
 class Journal:
-    """Reads and writes one Remediation. Safe for the incident's concurrent tracks."""
+    """Reads and writes one Remediation. Safe for the incident's concurrent tracks.
+
+    ``remediation`` may come from a cache that lags behind, so it is read again before the first write.
+    """
 
     def __init__(self, kube: Kube, remediation: Remediation) -> None:
         self._kube = kube
         self._current = remediation
         self._lock = asyncio.Lock()
-        self._certain = True
+        self._certain = False
 
     @property
     def record(self) -> Remediation:
@@ -40,6 +43,12 @@ class Journal:
         """Read the record again; needed where it is not known whether the last write took effect."""
         async with self._lock:
             await self._read()
+
+    async def make_sure(self) -> None:
+        """Read the record again unless it is known to be the newest: before an effect that shows in nothing else."""
+        async with self._lock:
+            if not self._certain:
+                await self._read()
 
     async def _read(self) -> None:
         metadata = self._current.metadata

@@ -31,6 +31,7 @@ def _due(incident: Incident, delivery: Delivery) -> datetime:
 
 async def act(incident: Incident) -> float | None:
     """Send what is due; seconds until the next is, None when the outbox is empty."""
+    await incident.journal.make_sure()  # by an older version a message would be sent that has been delivered
     pauses: list[float] = []
     for delivery in undelivered(incident, incident.now()):
         left = (_due(incident, delivery) - incident.now()).total_seconds()

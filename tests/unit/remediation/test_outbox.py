@@ -1,0 +1,53 @@
+"""Messages are told once, also by a controller whose cache lags behind and by one whose write's answer was lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparewheel.api.remediation import Remediation
+from sparewheel.kube.port import REMEDIATION, UnavailableError
+from sparewheel.remediation.decide.record import delivered, enqueue, fence_decided
+from sparewheel.remediation.decide.sentences import EVENT_CLOSED
+from sparewheel.remediation.stages import outbox
+from sparewheel.remediation.stages.incident import Incident
+from sparewheel.remediation.stages.journal import Journal
+from tests.support.incidents import at, fenced
+from tests.support.world import World
+
+pytestmark = pytest.mark.looptime
+
+
+def scene() -> tuple[World, Incident, Remediation]:
+    """A message in the outbox, and the record as a cache has it."""
+    world = World()
+    record = fenced()
+    now = world.clock.now()
+    record.status = enqueue(record.metadata.name, EVENT_CLOSED, ["hook"], now)(record.status)
+    seen = Remediation.from_wire(world.kube.put(REMEDIATION, record.to_wire()))
+    ports = world.controller().ports
+    ports.leading = lambda: True
+    return world, Incident(ports, Journal(world.kube, seen)), seen
+
+
+async def test_a_message_is_delivered() -> None:
+    world, incident, _ = scene()
+    assert await outbox.act(incident) is None
+    assert len(world.receiver.tries) == 1
+
+
+async def test_an_older_version_from_a_cache_sends_nothing_again() -> None:
+    world, incident, seen = scene()
+    key = seen.status.outbox[0].key
+    await Journal(world.kube, seen).update(delivered(key, at(1)))
+    assert await outbox.act(incident) is None
+    assert world.receiver.tries == []
+
+
+async def test_a_delivery_whose_journal_entry_lost_its_answer_is_not_sent_again() -> None:
+    world, incident, _ = scene()
+    await incident.update(fence_decided(incident.record.status.fence))
+    world.kube.fail(UnavailableError("no answer"), "replace", REMEDIATION, when="after")
+    with pytest.raises(UnavailableError):
+        await outbox.act(incident)
+    assert await outbox.act(incident) is None
+    assert len(world.receiver.tries) == 1
