@@ -7,7 +7,7 @@ PYTHON ?= python3
 # `with PROFILE` sets up a profile of the toolchain, then runs what follows inside it.
 with = $(PYTHON) -m lab.toolchain run $(1) --
 
-.PHONY: help demo test test-unit test-components test-api test-pulumi test-lab lint format \
+.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-lab lint format \
 	lab-up lab-down lab-status lab-reset setup env requirements clean
 
 help: ## Say what each target does.
@@ -17,10 +17,13 @@ demo: ## Set up everything on this machine (root, Debian 12 or newer), then show
 	@$(call with,lab) python -m lab.demo
 
 test: ## Run every tier of the tests, with a summary line for each.
-	@$(call with,lab) python -m tests.tiers unit components api pulumi lab
+	@$(call with,lab) python -m tests.tiers unit simulation components api pulumi lab
 
 test-unit: ## Run the tests of pure code; no I/O, no set-up beyond Python.
 	@$(call with,python) python -m tests.tiers unit
+
+test-simulation: ## Play whole incidents in memory: killed at every write, with seeded trouble.
+	@$(call with,python) python -m tests.tiers simulation
 
 test-components: ## Run the tests of the Pulumi components against Pulumi's mocks.
 	@$(call with,python) python -m tests.tiers components

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPORTS = Path("build/tests")
-BUDGET_SECONDS = {"unit": 90, "components": 90, "api": 180, "pulumi": 180, "lab": 600}
+BUDGET_SECONDS = {"unit": 90, "simulation": 120, "components": 90, "api": 180, "pulumi": 180, "lab": 600}
 """How long each tier may take on two cores with a warm cache."""
 
 

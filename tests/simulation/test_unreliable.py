@@ -88,4 +88,6 @@ async def test_trouble_all_the_way(seed: int) -> None:
         phases = {host.name: host.phase for host in world.capacity.hosts.values()}
         assert phases == {"gpu-1": "Quarantined", "gpu-2": "Active", "gpu-3": "Active"}
         kinds = sorted(event["event"] for event in world.receiver.events.values())
-        assert kinds == ["incident.closed", "incident.detected", "job.resumed"]
+        told = [kind for kind in kinds if kind != "incident.waiting"]  # trouble that lasts may add one
+        assert told == ["incident.closed", "incident.detected", "job.resumed"]
+        assert kinds.count("incident.waiting") <= 1

@@ -37,6 +37,8 @@ SWEEP_SECONDS = 2.0
 FRESH_REPORT_SECONDS = 15.0
 FIRST_RETRY_SECONDS = 0.5
 LAST_RETRY_SECONDS = 30.0
+TRACK_RETRY_SECONDS = 5.0
+"""A job waits for it: never longer than this."""
 
 
 @dataclass(slots=True)
@@ -245,7 +247,8 @@ class Controller:
     def _later(self, key: Key) -> float:
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        return min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(count, 10))
+        last = TRACK_RETRY_SECONDS if key.kind in TRACKS else LAST_RETRY_SECONDS
+        return min(last, FIRST_RETRY_SECONDS * 2 ** min(count, 10))
 
     async def _dispatch(self, key: Key) -> float | None:
         match key.kind:

@@ -132,7 +132,7 @@ def follow(remediation: Remediation, record: JobRecord, view: JobView | Gone, no
 def _stopping(remediation: Remediation, record: JobRecord, now: datetime) -> Followed:
     asks = remediation.status.fence is FenceKind.REQUEUE and not record.not_requeued_reason
     if asks and _may_ask(record, now):
-        intent = record.model_copy(update={"requeue_asked_at": record.requeue_asked_at or now})
+        intent = record.model_copy(update={"requeue_asked_at": now})
         return Followed(intent, (JobAction.REQUEUE,), intent, 1.0)
     return Followed(record, (), record, 5.0 if remediation.status.fence is FenceKind.DRAIN else 1.0)
 
@@ -145,7 +145,7 @@ def _pending(remediation: Remediation, record: JobRecord, view: JobView, now: da
     if view.held and _slurm_holds_it(remediation, record, view, now):
         if not _may_ask(record, now):
             return Followed(record, (), record, 1.0)
-        update = {"requeue_asked_at": record.requeue_asked_at or now, "crashed_by_itself": True}
+        update = {"requeue_asked_at": now, "crashed_by_itself": True}
         intent = record.model_copy(update=update)
         return Followed(intent, (JobAction.RELEASE, JobAction.PRIORITISE), intent, 1.0)
     first = record.requeued_at is None

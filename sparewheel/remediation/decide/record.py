@@ -196,7 +196,7 @@ def put_job(job: JobRecord) -> Change:
     return change
 
 
-_JOB_TIMES = ("stopping_at", "requeued_at", "started_at", "resumed_at", "requeue_asked_at")
+_JOB_TIMES = ("stopping_at", "requeued_at", "started_at", "resumed_at")
 
 
 def _merged(old: JobRecord, new: JobRecord) -> JobRecord:
