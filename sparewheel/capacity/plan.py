@@ -30,6 +30,8 @@ class View:
     incidents: Mapping[str, str] = field(default_factory=dict[str, str])
     idle: Collection[str] = ()
     """Nodes that are known to run no worker, or an idle one; they leave first."""
+    nodes: Collection[str] | None = None
+    """Names of all Nodes there are; None where that was not looked at."""
 
 
 @dataclass(slots=True)
@@ -52,6 +54,8 @@ class Plan:
     """To be taken out once enough others serve."""
     free_claims: list[str] = field(default_factory=list[str])
     """Active hosts that a closed incident brought in."""
+    lost: list[str] = field(default_factory=list[str])
+    """Active hosts whose Node somebody removed: they serve nobody."""
     forget: list[str] = field(default_factory=list[str])
     """No longer in the inventory, and out of use."""
     warm_up: list[str] = field(default_factory=list[str])
@@ -61,7 +65,7 @@ class Plan:
     @property
     def settled(self) -> bool:
         busy = self.bring_in or self.claim or self.put_back or self.drain or self.draining or self.leave_later
-        return not (busy or self.warm_up)
+        return not (busy or self.warm_up or self.lost)
 
 
 def make_plan(view: View) -> Plan:
@@ -80,6 +84,8 @@ def make_plan(view: View) -> Plan:
             plan.have += 1  # a spare that an incident brings in, or has brought in
         elif phase is HostPhase.ACTIVE and incident is not None:
             plan.have += incident not in served_by  # the incident will put another in its place
+        elif phase is HostPhase.ACTIVE and _lost(view, host):
+            plan.lost.append(name)
         elif phase is HostPhase.ACTIVE:
             if holder is not None:
                 plan.free_claims.append(name)
@@ -130,6 +136,11 @@ def _warm(view: View, plan: Plan) -> None:
 def _leaves(view: View, host: GpuHost) -> bool:
     gone = host.spec.host not in view.inventory
     return gone or (host.spec.host in view.spec.replace and not _done(host))
+
+
+def _lost(view: View, host: GpuHost) -> bool:
+    """Its Node is not among all that there are, and no incident (which would see to it) has to do with it."""
+    return view.nodes is not None and host.status.node_name is not None and host.status.node_name not in view.nodes
 
 
 def _done(host: GpuHost) -> bool:

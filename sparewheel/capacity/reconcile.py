@@ -120,6 +120,7 @@ async def _look(site: Site, idle: Idle) -> _Run:
             if record.spec.pool == pool.metadata.name
         },
         idle=[name for name in nodes if name not in workers],
+        nodes=nodes.keys(),
     )
     return _Run(site, pool_owner(pool.metadata.name), idle, hosts, make_plan(view))
 
@@ -127,6 +128,9 @@ async def _look(site: Site, idle: Idle) -> _Run:
 async def _tidy(run: _Run) -> None:
     """What is left over: claims of closed incidents, hosts that left the inventory, marks of replacements done."""
     kube, space = run.site.kube, run.site.namespace
+    for name in run.plan.lost:
+        await steps.lose_node(run.site, run.host(name))
+        run.notes.append(f"{name} is a spare again: its Node was removed")
     for name in run.plan.free_claims:
         host = run.host(name)
         run.site.before_write()

@@ -19,7 +19,7 @@ from sparewheel.api.names import (
 )
 from sparewheel.capacity.checks import check_host
 from sparewheel.capacity.claims import as_owner, claim, let_go
-from sparewheel.capacity.hosts import entering, read_host, update_status
+from sparewheel.capacity.hosts import entering, read_host, swap_status, update_status
 from sparewheel.capacity.nodes import (
     boot_id_of,
     cordoning,
@@ -164,6 +164,8 @@ async def go_out(site: Site, host: GpuHost, *, power_off: bool) -> None:
     ``power_off``: a machine that can't be told to leave is switched off.
     """
     name = host.spec.host
+    if await _gone(site, host):
+        return
     site.before_write()
     try:
         await site.provider.leave(name)
@@ -177,6 +179,11 @@ async def go_out(site: Site, host: GpuHost, *, power_off: bool) -> None:
         await delete_node(site.kube, node_name)
 
 
+async def _gone(site: Site, host: GpuHost) -> bool:
+    """A host that is nothing but its Node, which somebody removed: it is out, and nothing is left to be marked."""
+    return site.provider.keeps_node and await find_node(site.kube, host.status.node_name or host.spec.host) is None
+
+
 def becomes_spare(site: Site, reason: str = "") -> Callable[[GpuHostStatus], None]:
     """A change into Spare; ``reason``: the trouble it gave, so that others are tried first."""
     enter = entering(HostPhase.SPARE, site.clock, reason)
@@ -186,6 +193,18 @@ def becomes_spare(site: Site, reason: str = "") -> Callable[[GpuHostStatus], Non
         status.node_name = None
 
     return change
+
+
+async def lose_node(site: Site, host: GpuHost) -> GpuHost:
+    """An active host whose Node somebody removed: a spare, taken last, and only after a join and all checks."""
+    change = becomes_spare(site, "its Node was removed while it served")
+
+    def both(status: GpuHostStatus) -> None:
+        change(status)
+        status.claim = None
+
+    site.before_write()
+    return await swap_status(site.kube, host, both)
 
 
 async def back_to_spare(site: Site, host: GpuHost, owner: str, reason: str = "") -> GpuHost:
@@ -202,7 +221,8 @@ async def quarantine(site: Site, host: GpuHost, owner: str, reason: str) -> GpuH
         await go_out(site, host, power_off=False)
     except CapacityError as error:  # it never lost its joining taint, so it takes no work where it is
         reason = f"{reason}; still in the cluster: {error}"
-    await site.provider.quarantine(host.spec.host, reason)
+    if not await _gone(site, host):
+        await site.provider.quarantine(host.spec.host, reason)
     host = await read_host(site.kube, site.namespace, host.spec.host)
     change = quarantined(site, boot_id_of(node) if node is not None else "", reason)
     return await let_go(site.kube, host, owner, change)
@@ -226,8 +246,9 @@ async def retire(site: Site, host: GpuHost, boot_id: str, reason: str) -> GpuHos
     if host.status.phase is HostPhase.QUARANTINED and host.status.refused_boot_id == boot_id:
         return host
     await go_out(site, host, power_off=True)
-    site.before_write()
-    await site.provider.quarantine(name, reason)
+    if not await _gone(site, host):
+        site.before_write()
+        await site.provider.quarantine(name, reason)
     change = quarantined(site, boot_id, reason)
 
     def both(status: GpuHostStatus) -> None:

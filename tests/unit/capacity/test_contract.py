@@ -8,10 +8,13 @@ from typing import Protocol
 
 import pytest
 
+from sparewheel.api.base import ObjectMeta
+from sparewheel.api.gpu_host import GpuHost, GpuHostSpec, HostPhase
 from sparewheel.api.names import (
     LABEL_HOST,
     LABEL_POOL,
     LABEL_ROLE,
+    NAMESPACE,
     ROLE_ACTIVE,
     ROLE_QUARANTINED,
     ROLE_SPARE,
@@ -24,9 +27,12 @@ from sparewheel.capacity.backends.machines import MachinesProvider
 from sparewheel.capacity.backends.warm import WarmProvider
 from sparewheel.capacity.nodes import POOL_CORDON, edit_node, labels_of, placing, taints_of
 from sparewheel.capacity.port import CapacityError, CapacityProvider, JoinRequest, Proof, Taint
+from sparewheel.capacity.steps import Site, retire
 from sparewheel.kube.memory import MemoryKube
-from sparewheel.kube.port import NODE, Json, UnavailableError
+from sparewheel.kube.port import GPU_HOST, NODE, Json, UnavailableError
+from tests.support.clocks import StillClock
 from tests.support.ssh_yard import SshYard, ssh_yard
+from tests.support.yard import POOL, pool_of
 
 LABELS = {LABEL_POOL: "gpu", LABEL_HOST: "gpu-1", LABEL_ROLE: ROLE_SPARE}
 REQUEST = JoinRequest("gpu-1", "gpu-1", LABELS, [Taint(TAINT_JOINING)])
@@ -191,6 +197,19 @@ async def test_warm_quarantine_is_seen_on_the_node() -> None:
     assert node is not None
     assert labels_of(node)[LABEL_ROLE] == ROLE_QUARANTINED
     assert [taint["key"] for taint in taints_of(node)] == [TAINT_QUARANTINED]
+
+
+async def test_a_warm_host_whose_node_was_removed_is_retired_all_the_same() -> None:
+    """Its machine ended and the cloud's controller removed the Node: nothing is left to lead out or to mark."""
+    kube, clock = MemoryKube(), StillClock()
+    pool = pool_of(kube, 1)
+    spec = GpuHostSpec(pool=POOL, host="gpu-1", provider_id="node://gpu-1")
+    host = GpuHost(metadata=ObjectMeta(name="gpu-1", namespace=NAMESPACE), spec=spec)
+    host.status.phase, host.status.node_name = HostPhase.ACTIVE, "gpu-1"
+    site = Site(kube, WarmProvider(kube, {"class": "h200"}), pool, clock)
+    stored = GpuHost.from_wire(kube.put(GPU_HOST, host.to_wire(), NAMESPACE))
+    retired = await retire(site, stored, "boot-1", "NODE_LOST")
+    assert (retired.status.phase, retired.status.refused_boot_id) == (HostPhase.QUARANTINED, "boot-1")
 
 
 async def test_warm_takes_back_its_own_cordon_only() -> None:

@@ -294,6 +294,47 @@ async def test_an_open_incident_keeps_its_place(world: World) -> None:
         assert world.hosts()["gpu-3"] == phase
 
 
+async def remove_node(world: World, name: str) -> None:
+    world.kube.drop(NODE, name)
+    world.yard.machines[name].joined = None
+
+
+async def test_a_node_removed_by_somebody_gives_way_to_a_spare(world: World) -> None:
+    """As a cloud's controller does when a machine ends. No serving node is taken for surplus, not even afterwards."""
+    world.yard.add("gpu-1", "gpu-2", "gpu-3")
+    pool_of(world.kube, 2)
+    await world.settle()
+    await remove_node(world, "gpu-1")
+    await world.settle()
+    assert world.hosts() == {"gpu-1": "Spare", "gpu-2": "Active", "gpu-3": "Active"}
+    assert world.active() == {"gpu-2", "gpu-3"}
+    assert ("leave", "gpu-2") not in world.yard.log
+
+
+async def test_a_node_removed_by_somebody_joins_again_where_there_is_no_other(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2")
+    pool_of(world.kube, 2)
+    await world.settle()
+    await remove_node(world, "gpu-2")
+    await world.settle()
+    assert world.active() == {"gpu-1", "gpu-2"}
+
+
+async def test_a_superseded_incident_leaves_neither_a_gap_nor_a_surplus(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2", "gpu-3")
+    pool_of(world.kube, 2)
+    await world.settle()
+    await remove_node(world, "gpu-1")
+    incident(world, "gpu-1")
+    await world.once()
+    assert world.hosts()["gpu-1"] == "Active", "an open incident sees to it"
+    world.kube.drop(REMEDIATION, "inc", NAMESPACE)
+    claim = {"owner": "remediation/inc", "time": "2026-01-01T00:00:00Z"}
+    await world.kube.merge_patch(GPU_HOST, "gpu-1", {"status": {"claim": claim}}, NAMESPACE, "status")
+    await world.settle()
+    assert world.active() == {"gpu-2", "gpu-3"}
+
+
 async def test_a_closed_incidents_claims_are_freed(world: World) -> None:
     world.yard.add("gpu-1", "gpu-2")
     pool_of(world.kube, 1)
