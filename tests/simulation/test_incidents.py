@@ -1,4 +1,4 @@
-"""Incidents as they go wrong: veto, no spare, lost host, early crash, breaker, people in between; in memory."""
+"""Incidents as they go wrong: veto, no spare, lost host, early crash, Slurm away; in memory."""
 
 from __future__ import annotations
 
@@ -6,28 +6,16 @@ import asyncio
 
 import pytest
 
-from sparewheel.api.base import ObjectMeta
-from sparewheel.api.faults import Action
-from sparewheel.api.names import ANNOTATION_REMEDIATION, NAMESPACE, SLINKY_NODE_CORDON_REASON, TAINT_FAULT
-from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation, RemediationSpec
-from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.api.remediation import FenceKind, NodeStage
 from sparewheel.capacity.port import CapacityError
-from sparewheel.kube.port import NODE, POD, REMEDIATION, REMEDIATION_POLICY, UnavailableError
-from sparewheel.remediation.decide.record import ended, stage_record, started
+from sparewheel.kube.port import POD, UnavailableError
+from sparewheel.remediation.decide.record import stage_record
 from sparewheel.slurm.port import SlurmUnavailableError
-from tests.support.fake_replacer import FakeHost, put_node
-from tests.support.play import healed, playing, training
+from tests.support.fake_replacer import FakeHost
+from tests.support.play import deletions, healed, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until
 
 pytestmark = pytest.mark.looptime
-
-
-def deletions(world: World) -> list[str]:
-    return [f"{call.verb} {call.name}" for call in world.kube.writes if call.verb in {"delete", "evict"}]
-
-
-def waits_for(world: World) -> str:
-    return world.record().status.waiting_for if world.records() else ""
 
 
 # -------------------------------------------------------------------- the usual way
@@ -309,194 +297,3 @@ async def test_slurm_away_is_waited_for_and_never_read_as_empty() -> None:
         world.slurm._faults.clear()
         await healed(world)
         assert world.slurm.job_table[7].restart_count == 1
-
-
-# -------------------------------------------------------------------- limits
-async def test_two_nodes_of_a_pool_are_replaced_one_after_the_other() -> None:
-    world = World(replicas=3, spares=2)
-    async with playing(world):
-        await training(world)
-        world.break_gpu("gpu-1")
-        world.break_gpu("gpu-2")
-        holders: list[int] = []
-
-        def done() -> bool:
-            records = world.records()
-            open_claims = [r for r in records if r.status.outcome is Outcome.OPEN and r.status.replacement.claimed_at]
-            holders.append(len(open_claims))
-            return len(records) == 2 and all(r.status.outcome is Outcome.HEALED for r in records)
-
-        await until(done, 240)
-        assert max(holders) == 1
-        assert all(ended(record.status, NodeStage.FENCED) for record in world.records())
-
-
-async def test_over_the_breaker_a_node_is_drained_and_told_and_its_job_runs_on() -> None:
-    world = World(replicas=3, spares=3)
-    world.put_policy(RemediationPolicySpec(max_fenced_nodes=1, fenced_window_seconds=600))
-    async with playing(world):
-        jobs = [world.submit(index, size=1) for index in (1, 2, 3)]
-        await until(lambda: all(reported_attempt(job) == 0 for job in jobs))
-        await asyncio.sleep(12)
-        world.break_gpu("gpu-1")
-        await until(lambda: len(world.records()) == 1 and world.record().status.outcome is Outcome.HEALED)
-        world.break_gpu("gpu-2")
-        await until(lambda: len(world.records()) == 2)
-        await asyncio.sleep(200)
-        second = next(record for record in world.records() if record.spec.node == "gpu-2")
-        assert second.status.fence is FenceKind.DRAIN
-        policy = world.kube.peek(REMEDIATION_POLICY, "default", NAMESPACE)
-        assert policy is not None
-        assert policy["status"]["breakerOpen"] is True
-        victim = next(job for job in jobs if job.job_id == second.status.jobs[0].job_id)
-        assert victim.restart_count == 0, "it runs on"
-        assert "breaker" in second.status.waiting_for
-        world.slurm.end_job(victim.job_id)
-        await until(lambda: all(record.status.outcome is Outcome.HEALED for record in world.records()))
-
-
-async def test_dry_run_touches_nothing_and_says_what_it_would_do() -> None:
-    world = World()
-    world.put_pool(dry_run=True)
-    async with playing(world):
-        job = await training(world)
-        world.break_gpu("gpu-1")
-        await until(lambda: bool(world.records()) and world.record().status.outcome is Outcome.DRY_RUN)
-        await asyncio.sleep(60)
-        assert "would have cordoned" in world.record().status.message
-        assert not world.node("gpu-1")["spec"].get("unschedulable")
-        assert job.restart_count == 0
-        assert (deletions(world), world.capacity.log) == ([], [])
-        assert len(world.records()) == 1
-
-
-# -------------------------------------------------------------------- people in between
-async def test_a_person_uncordons_and_the_incident_is_called_off_without_a_trace() -> None:
-    """NVSentinel 753: gauge and annotations stale after a manual uncordon."""
-    world = World(spares=0)
-    async with playing(world):
-        await training(world)
-        world.break_gpu("gpu-1")
-        await until(lambda: "spare" in waits_for(world))
-        body = world.node("gpu-1")
-        body["spec"]["unschedulable"] = False
-        world.kube.put(NODE, body)
-        await until(lambda: world.record().status.outcome is Outcome.CANCELLED)
-        body = world.node("gpu-1")
-        annotations = body["metadata"].get("annotations", {})
-        assert ANNOTATION_REMEDIATION not in annotations
-        assert SLINKY_NODE_CORDON_REASON not in annotations
-        assert TAINT_FAULT not in [taint["key"] for taint in body["spec"]["taints"]]
-        assert not any(node.down for node in world.slurm.node_table.values())
-        await asyncio.sleep(60)
-        assert len(world.records()) == 1, "the same open fault is not taken up again"
-        # NVSentinel 1451: the end of the old incident must not end a new one.
-        world.faults.clear()
-        world.capacity.hosts["late"] = FakeHost("late")
-        world.break_gpu("gpu-1", gpu=5)
-        await until(lambda: any(record.status.outcome is Outcome.HEALED for record in world.records()))
-        assert sorted(record.status.outcome for record in world.records()) == [Outcome.CANCELLED, Outcome.HEALED]
-
-
-async def test_two_faults_on_one_node_are_one_incident() -> None:
-    """NVSentinel 458: recoveries in both orders leave nothing behind."""
-    world = World(spares=0)
-    async with playing(world):
-        await training(world)
-        world.break_gpu("gpu-1", gpu=3)
-        await until(lambda: "spare" in waits_for(world))
-        world.break_gpu("gpu-1", code="XID 48", gpu=5, action=Action.RESET_GPU)
-        await until(lambda: len(world.record().status.more_faults) == 1)
-        world.capacity.hosts["late"] = FakeHost("late")
-        await healed(world)
-        assert len(world.records()) == 1
-
-
-async def test_an_admins_drain_stays_the_admins() -> None:
-    """slurm-operator 3 and PR 133, soperator 1904."""
-    world = World()
-    async with playing(world):
-        await training(world)
-        name = next(name for name, node in world.worker_nodes().items() if node == "gpu-1")
-        world.slurm.node_table[name].drain = True
-        world.slurm.node_table[name].reason = "bad HBM, ask Kim"
-        world.break_gpu("gpu-1")
-        await healed(world)
-        assert world.record().status.owned.foreign_reason == "bad HBM, ask Kim"
-        assert "left so" in world.record().status.message
-        assert world.slurm.node_table[name].drain, "not undrained by us"
-
-
-async def test_a_node_removed_by_somebody_else_is_superseded_and_its_slurm_node_comes_back() -> None:
-    """medik8s NHO 360, NVSentinel 1396."""
-    world = World(spares=0)
-    async with playing(world):
-        await training(world)
-        world.break_gpu("gpu-1")
-        await until(lambda: "spare" in waits_for(world))
-        for pod in [pod["metadata"]["name"] for pod in world._workers() if pod["spec"].get("nodeName") == "gpu-1"]:
-            world.kube.drop(POD, pod, "slurm")
-        world.kube.drop(NODE, "gpu-1")
-        await until(lambda: "removed by somebody else" in waits_for(world))
-        put_node(world.kube, "gpu-9", "gpu", [])
-        await until(lambda: world.record().status.outcome is Outcome.SUPERSEDED)
-        assert not any(node.down or node.drain for node in world.slurm.node_table.values())
-
-
-@pytest.mark.parametrize("stage", [NodeStage.FENCED, NodeStage.DRAINED, NodeStage.REPLACED])
-async def test_a_node_that_vanishes_in_any_stage_leaves_no_incident_open(stage: NodeStage) -> None:
-    """NVSentinel 1396: an action on a node object already deleted."""
-    world = World()
-    async with playing(world):
-        await training(world)
-        world.break_gpu("gpu-1")
-        await until(lambda: bool(world.records()) and started(world.record().status, stage))
-        for pod in [pod["metadata"]["name"] for pod in world._workers() if pod["spec"].get("nodeName") == "gpu-1"]:
-            world.kube.drop(POD, pod, "slurm")
-        if world.kube.peek(NODE, "gpu-1") is not None:
-            world.kube.drop(NODE, "gpu-1")
-        await until(lambda: world.record().status.outcome is not Outcome.OPEN)
-        assert not any(node.down or node.drain for node in world.slurm.node_table.values())
-
-
-async def test_a_stale_record_of_a_node_that_is_well_again_does_nothing() -> None:
-    """NVSentinel 1415: an old event acts after the session ended."""
-    world = World()
-    async with playing(world):
-        await training(world)
-    fault = world.break_gpu("gpu-1")
-    old = Remediation(
-        metadata=ObjectMeta(name="old", namespace=NAMESPACE),
-        spec=RemediationSpec(
-            node="gpu-1",
-            node_uid=world.node("gpu-1")["metadata"]["uid"],
-            boot_id="boot-gpu-1",
-            pool="gpu",
-            slurm_node="gpu-0",
-            fault=fault,
-        ),
-    )
-    world.kube.put(REMEDIATION, old.to_wire())
-    world.faults.clear()
-    async with playing(world):
-        await until(lambda: world.record().status.outcome is Outcome.CANCELLED)
-        assert not world.node("gpu-1")["spec"].get("unschedulable")
-        assert not any(node.down or node.drain for node in world.slurm.node_table.values())
-
-
-# -------------------------------------------------------------------- pods with budgets
-async def test_budgets_are_honoured_until_the_deadline_and_never_hold_the_job_up() -> None:
-    world = World()
-    world.put_pool(drain_deadline_seconds=60)
-    async with playing(world):
-        job = await training(world)
-        world.put_pod("web", "gpu-1", "team")
-        world.kube.blocked_evictions.add(("team", "web"))
-        world.break_gpu("gpu-1")
-        await until(lambda: reported_attempt(job) == 1, 40)
-        assert world.kube.peek(POD, "web", "team") is not None, "the job goes on while the budget still holds the pod"
-        await healed(world)
-        drained = stage_record(world.record().status, NodeStage.DRAINED)
-        assert drained is not None
-        assert drained.ended_at is not None
-        assert 59 < (drained.ended_at - drained.started_at).total_seconds() < 65

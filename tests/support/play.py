@@ -40,3 +40,11 @@ async def training(world: World, job_id: int = 7, **fields: Any) -> MemoryJob:
 
 async def healed(world: World, seconds: float = 180.0) -> None:
     await until(lambda: bool(world.records()) and world.record().status.outcome is Outcome.HEALED, seconds)
+
+
+def deletions(world: World) -> list[str]:
+    return [f"{call.verb} {call.name}" for call in world.kube.writes if call.verb in {"delete", "evict"}]
+
+
+def waits_for(world: World) -> str:
+    return world.record().status.waiting_for if world.records() else ""
