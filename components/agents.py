@@ -87,7 +87,7 @@ class Agents(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("sparewheel:remediation:Agents", name, None, opts)
-        access = agent_access(pulumi.ResourceOptions(parent=self))
+        access = agent_access(pulumi.ResourceOptions(parent=self, depends_on=list(depends_on)))
         for pool in config.pools:
             labels = {"app.kubernetes.io/name": AGENT, LABEL_POOL: pool.name}
             k8s.apps.v1.DaemonSet(

@@ -1,4 +1,4 @@
-"""The Kubernetes cluster: a kubeconfig, the provider that everything else is made with, and our namespaces."""
+"""The Kubernetes cluster: a kubeconfig, the provider that everything else is made with, and Slurm's namespace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pulumi_command import local
 
 from components import settings
 from components.names import SLURM_NAMESPACE
-from sparewheel.api.names import NAMESPACE
 from stacks.platform import Cluster as ClusterConfig
 from stacks.platform import CommandCluster
 
@@ -34,12 +33,11 @@ class Cluster(pulumi.ComponentResource):
             enable_secret_mutable=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        for namespace in (SLURM_NAMESPACE, NAMESPACE):
-            k8s.core.v1.Namespace(
-                f"{name}-{namespace}",
-                metadata={"name": namespace},
-                opts=pulumi.ResourceOptions(parent=self, provider=self.provider),
-            )
+        k8s.core.v1.Namespace(
+            f"{name}-{SLURM_NAMESPACE}",
+            metadata={"name": SLURM_NAMESPACE},
+            opts=pulumi.ResourceOptions(parent=self, provider=self.provider),
+        )
         self.register_outputs({"kubeconfig": self.kubeconfig})
 
     def _kubeconfig(self, name: str, config: ClusterConfig) -> pulumi.Input[str]:

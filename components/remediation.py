@@ -49,13 +49,13 @@ class Remediation(pulumi.ComponentResource):
 
     def __init__(self, name: str, config: StackConfig, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("sparewheel:remediation:Remediation", name, None, opts)
-        kinds = self._kinds(keep_records=config.remediation.keep_records)
+        kinds = self._ground(keep_records=config.remediation.keep_records)
         admission = self._admission(kinds)
         credentials = k8s.core.v1.Secret(
             CREDENTIALS_SECRET,
             metadata={"name": CREDENTIALS_SECRET, "namespace": NAMESPACE},
             string_data={key: settings.secret(key) for key in sorted({key for _, key in config.credential_names()})},
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
         )
         Agents("agents", config, admission, pulumi.ResourceOptions(parent=self, depends_on=kinds))
         k8s.apiextensions.CustomResource(
@@ -69,19 +69,22 @@ class Remediation(pulumi.ComponentResource):
         self._controller(config, [*kinds, *admission, credentials])
         self.register_outputs({})
 
-    def _kinds(self, *, keep_records: bool) -> list[pulumi.Resource]:
-        """Our CRDs. Deleting one deletes every record of its kind, so they stay unless the stack says otherwise."""
-        return [
+    def _ground(self, *, keep_records: bool) -> list[pulumi.Resource]:
+        """Our namespace and CRDs. With one of them every record in it goes, so they stay unless the stack says so."""
+        kept = pulumi.ResourceOptions(parent=self, retain_on_delete=keep_records)
+        namespace = k8s.core.v1.Namespace("namespace", metadata={"name": NAMESPACE}, opts=kept)
+        kinds = [
             k8s.apiextensions.CustomResource(
                 f"crd-{manifest['spec']['names']['plural']}",
                 api_version="apiextensions.k8s.io/v1",
                 kind="CustomResourceDefinition",
                 metadata={"name": manifest["metadata"]["name"]},
                 spec=manifest["spec"],
-                opts=pulumi.ResourceOptions(parent=self, retain_on_delete=keep_records),
+                opts=kept,
             )
             for manifest in crd_manifests()
         ]
+        return [namespace, *kinds]
 
     def _admission(self, kinds: list[pulumi.Resource]) -> list[pulumi.Resource]:
         """An agent writes about its own node only."""
@@ -98,7 +101,7 @@ class Remediation(pulumi.ComponentResource):
         ]
 
     def _controller(self, config: StackConfig, depends_on: list[pulumi.Resource]) -> None:
-        access = controller_access(pulumi.ResourceOptions(parent=self))
+        access = controller_access(pulumi.ResourceOptions(parent=self, depends_on=depends_on))
         labels = {"app.kubernetes.io/name": CONTROLLER}
         k8s.apps.v1.Deployment(
             CONTROLLER,

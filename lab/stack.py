@@ -97,19 +97,19 @@ def up(paths: Paths | None = None) -> None:
     paths = paths or paths_from_environment()
     for name in DISKS:
         (paths.common / name).mkdir(exist_ok=True)
-    with step("pulumi up: the platform on the data centre's cluster", 200):
+    with step("pulumi up: the platform on the data centre's cluster", 110):
         pulumi(paths, "up", "--yes", "--skip-preview")
 
 
 def preview_no_changes(paths: Paths | None = None) -> None:
     """`pulumi preview --expect-no-changes`; StackError when it finds one."""
-    with step("pulumi preview: the stack says the same as its state", 10):
+    with step("pulumi preview: the stack says the same as its state", 15):
         pulumi(paths or paths_from_environment(), "preview", "--expect-no-changes")
 
 
 def refresh_no_changes(paths: Paths | None = None) -> None:
     """`pulumi refresh --preview-only --expect-no-changes`: the drift check; StackError when it finds drift."""
-    with step("pulumi refresh: the cluster says the same as the state", 20):
+    with step("pulumi refresh: the cluster says the same as the state", 15):
         pulumi(paths or paths_from_environment(), "refresh", "--preview-only", "--expect-no-changes")
 
 
@@ -118,7 +118,7 @@ def destroy(paths: Paths | None = None) -> None:
     paths = paths or paths_from_environment()
     if not (folder(paths) / "backend").exists():
         return
-    with step("pulumi destroy: everything of ours off the cluster", 90):
+    with step("pulumi destroy: everything of ours off the cluster", 70):
         pulumi(paths, "destroy", "--yes", "--skip-preview")
 
 

@@ -81,12 +81,15 @@ def test_the_provider_is_never_replaced_for_a_new_kubeconfig(run_stack: Run, raw
 
 
 def test_records_outlive_a_destroy_unless_the_stack_says_otherwise(run_stack: Run, raw: dict[str, Any]) -> None:
-    assert all(r.retained for r in run_stack(raw).of_type(":CustomResourceDefinition"))
+    stack = run_stack(raw)
+    assert all(r.retained for r in stack.of_type(":CustomResourceDefinition"))
+    assert stack.one(":Namespace", "sparewheel").retained, "the records are in this namespace"
+    assert not stack.one(":Namespace", "slurm").retained
 
 
 def test_thrown_away_records(run_stack: Run, raw: dict[str, Any]) -> None:
     raw["remediation"]["keep_records"] = False
-    assert not any(r.retained for r in run_stack(raw).of_type(":CustomResourceDefinition"))
+    assert not any(r.retained for r in run_stack(raw).resources)
 
 
 def test_two_thousand_nodes_are_a_few_resources(run_stack: Run, raw: dict[str, Any]) -> None:
