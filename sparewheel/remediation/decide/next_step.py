@@ -93,7 +93,7 @@ def _after_the_fence(remediation: Remediation, seen: Observations, situation: Si
     if started(remediation.status, NodeStage.REPLACED) and ended(remediation.status, NodeStage.DRAINED):
         return _after_the_drain(remediation, seen.node)
     if isinstance(seen.node, Gone) or seen.node.uid != remediation.spec.node_uid:
-        return _removed_by_others(remediation)
+        return _removed_by_others(remediation, gone=isinstance(seen.node, Gone))
     return _on_the_node(remediation, seen.node, seen, situation)
 
 
@@ -135,8 +135,10 @@ def _called_off(remediation: Remediation, node: NodeView) -> bool:
     return status.owned.cordon and not node.unschedulable and not irrevocable
 
 
-def _removed_by_others(remediation: Remediation) -> NodeStep:
-    """Its pods are gone with it, but a Slurm node that we struck is still ours to bring back."""
+def _removed_by_others(remediation: Remediation, *, gone: bool) -> NodeStep:
+    """Its pods are gone with it, but a Slurm node that we struck is still ours to bring back, and the host is bad."""
+    if gone and remediation.status.replacement.claimed_at is not None:
+        return NodeStep((Todo(NodeAction.DRAINED, why="the node was removed by somebody else"),))
     if remediation.status.owned.slurm_down:
         return _waits("the new worker pod's slurmd to register (the node was removed by somebody else)", 2.0)
     return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed by somebody else"),))

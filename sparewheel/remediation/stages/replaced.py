@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparewheel.api.faults import Action
 from sparewheel.api.remediation import NodeStage, ReplacementRecord
 from sparewheel.remediation.decide.budget import replacement_refused
+from sparewheel.remediation.decide.observations import Gone
 from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
 from sparewheel.remediation.decide.sentences import EVENT_WAITING, fault_words
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
@@ -32,7 +33,8 @@ async def act(incident: Incident) -> bool:
         waits = replacement_refused(incident.name, pool.metadata.name, pool.spec, incidents)
         if waits:
             raise PreconditionError(f"{incident.name} waits for {waits}")
-        await incident.recheck(spare=False)
+        gone = isinstance(await incident.see_node(), Gone)
+        await incident.recheck(spare=False, node=not gone)  # a node that is gone needs its spare all the more
         bad = await ports.replacer.host_of(pool, incident.record.spec.node)
         if bad is None:
             await _say(incident, f"node {incident.record.spec.node} to be known as a host of pool {pool.metadata.name}")

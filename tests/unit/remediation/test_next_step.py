@@ -235,6 +235,13 @@ def test_a_node_removed_by_others(seen: NodeView | Gone) -> None:
     assert actions(record, Observations(seen)) == [NodeAction.SUPERSEDE]
 
 
+def test_a_node_removed_by_others_after_the_claim_is_replaced_to_the_end() -> None:
+    """Its host is quarantined like any bad one; a Node that registered anew is somebody else's."""
+    record = claimed(fenced())
+    assert actions(record, Observations(Gone())) == [NodeAction.DRAINED]
+    assert NodeAction.DRAINED not in actions(record, Observations(node(uid="another")))
+
+
 def test_after_the_drain_the_bad_host_goes_then_the_end() -> None:
     record = claimed(fenced())
     record.status = end(NodeStage.DRAINED, at(4))(record.status)
