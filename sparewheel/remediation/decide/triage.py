@@ -75,9 +75,10 @@ def triage(
     if report.node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
         return None
     for fault in (*_manual(report, now), *faults, *_lost(report, pool, now)):
-        name = incident_name(report.node, report.boot_id, fault, report.heartbeat)
+        spec = _spec(report, pool, policy, fault)
+        name = incident_name(report.node, report.boot_id, fault, report.heartbeat, dry_run=spec.dry_run)
         if name not in known:
-            return New(name, _spec(report, pool, policy, fault))
+            return New(name, spec)
     return None
 
 
@@ -126,11 +127,16 @@ def _fault(code: str, source: FaultSource, when: datetime, message: str, severit
     )
 
 
-def incident_name(node: NodeView, boot_id: str, fault: Fault, heartbeat: datetime | None = None) -> str:
-    """The same for every controller that sees the same fault of the same incarnation: a second cannot be made."""
+def incident_name(
+    node: NodeView, boot_id: str, fault: Fault, heartbeat: datetime | None = None, *, dry_run: bool = False
+) -> str:
+    """The same for every controller that sees the same fault of the same incarnation: a second cannot be made.
+
+    A dry run has a name of its own, so that the fault is healed once dry runs are over.
+    """
     # The times of a manual and of a lost node's fault are the observer's own; words and last heartbeat tell them apart.
     told_apart = {CODE_MANUAL: fault.message, CODE_NODE_LOST: str(heartbeat)}.get(fault.code, str(fault.first_seen))
-    text = f"{node.uid}|{boot_id}|{fault.code}|{fault.device}|{told_apart}"
+    text = f"{node.uid}|{boot_id}|{fault.code}|{fault.device}|{told_apart}{'|dry run' if dry_run else ''}"
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     code = re.sub(r"[^a-z0-9]+", "-", fault.code.lower()).strip("-")
     return f"{node.name[:40].strip('-.')}-{code}-{digest}"

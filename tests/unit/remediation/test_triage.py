@@ -125,6 +125,15 @@ def test_dry_run_is_written_into_the_record() -> None:
     found = decide(report(fault()), dry_run=True)
     assert isinstance(found, New)
     assert found.spec.dry_run
+    assert decide(report(fault()), dry_run=True, known=(found.name,)) is None, "told once"
+
+
+def test_a_fault_seen_in_a_dry_run_is_healed_once_dry_runs_are_over() -> None:
+    dry = decide(report(fault()), dry_run=True)
+    assert isinstance(dry, New)
+    real = decide(report(fault()), known=(dry.name,))
+    assert isinstance(real, New)
+    assert not real.spec.dry_run
 
 
 # -------------------------------------------------------------------- silence
