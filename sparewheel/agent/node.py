@@ -38,6 +38,8 @@ class NodeWriter:
         node = self._api.request("GET", f"/api/v1/nodes/{self._name}")
         uid = node["metadata"]["uid"]
         status = self._load_health(uid)
+        if uid != self._uid:
+            self._condition = None  # the Node was made anew, without our condition
         self._uid = uid
         return node, status
 
