@@ -103,13 +103,17 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
+def test_a_node_registered_anew_carries_the_condition_too(host: Host) -> None:
+    host.turn()
+    host.api.node_uid, host.api.health = "uid-2", None  # its NodeHealth went with the old Node
+    host.turn(10)
+    assert [c["status"] for c in host.api.conditions] == ["True", "True"]
+
+
 def test_a_healthy_node_says_so_once_and_keeps_its_heartbeat(host: Host) -> None:
     for _ in range(20):
         host.turn()
     assert [c["status"] for c in host.api.conditions] == ["True"]
-    host.api.node_uid, host.api.health = "uid-2", None  # removed and registered anew; its NodeHealth went with it
-    host.turn(10)
-    assert [c["status"] for c in host.api.conditions] == ["True", "True"], "the new Node carries the condition too"
     assert host.api.status.gpus.seen == host.api.status.gpus.expected == 8
     assert host.api.status.heartbeat_time == START + timedelta(seconds=16)
 
