@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from sparewheel.api.base import format_time
 from sparewheel.api.names import POLICY_NAME
-from sparewheel.kube.port import REMEDIATION_POLICY, Json, NotFoundError
+from sparewheel.kube.port import REMEDIATION_POLICY, Json, KubeError
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.budget import fenced_within
+
+log = logging.getLogger("sparewheel.remediation")
 
 
 @dataclass(slots=True)
@@ -17,12 +20,14 @@ class Breaker:
     _shown: bool | None = None
 
     async def show(self) -> None:
-        """Write the state when it changed since it was last shown."""
+        """Write the state when it changed since it was last shown, and once at first: another may have shown it.
+
+        Best effort, tried again at the next look.
+        """
         policy, now = self.state.policy_spec, self.state.clock.now()
         fenced = fenced_within(await self.state.incidents(), now, policy.fenced_window_seconds)
         is_open = len(fenced) >= policy.max_fenced_nodes
-        if is_open == self._shown or (self._shown is None and not is_open):
-            self._shown = is_open
+        if is_open == self._shown:
             return
         text = f"{len(fenced)} of {policy.max_fenced_nodes} nodes fenced within {policy.fenced_window_seconds} s"
         status: Json = {
@@ -34,6 +39,7 @@ class Breaker:
             await self.state.kube.merge_patch(
                 REMEDIATION_POLICY, POLICY_NAME, {"status": status}, self.state.namespace, subresource="status"
             )
-        except NotFoundError:
+        except KubeError as error:
+            log.info("event=breaker_not_shown error=%s", error)
             return
         self._shown = is_open
