@@ -53,7 +53,8 @@ class Pools:
         try:
             result = await self.reconcile(name, lambda: self._may_write(name))
         finally:
-            self.leases.give_back(name)
+            if not self._healing(name):  # an incident that began meanwhile drives under the same lease
+                self.leases.give_back(name)
         if not result.settled:
             log.info("event=pool pool=%s message=%s", name, result.message)
         return SETTLED_SECONDS if result.settled else UNSETTLED_SECONDS
