@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparewheel.api.remediation import NodeStage, ReplacementRecord, Trigger
+from sparewheel.api.remediation import NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError, Proof
 from sparewheel.kube.port import POD, ConflictError, NotFoundError, TooManyRequestsError
 from sparewheel.remediation.decide.observations import PodView
@@ -96,11 +96,6 @@ async def prove_off(incident: Incident, *, power_off: bool) -> bool:
         record.proven_off_at = record.proven_off_at or now
 
     return await incident.update(replacement(proven))
-
-
-def switches_off(incident: Incident, pod: PodView | None) -> bool:
-    """A stuck pod needs the host off. Without one the question is only whether a lost host is off already."""
-    return pod is not None or incident.record.spec.trigger is not Trigger.NODE_LOST
 
 
 async def force_delete(incident: Incident, pod: PodView) -> bool:

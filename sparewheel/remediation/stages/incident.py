@@ -89,7 +89,6 @@ class Incident:
     fenced_monotonic: float | None = None
     """When this controller first saw the incident fenced; reports heard after it are of the fenced node."""
     proof_asked: float | None = None
-    failures: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def record(self) -> Remediation:
