@@ -12,6 +12,7 @@ from stacks.base import AbsolutePath, Area, SecretName
 
 OURS: Final = {
     "KillWait": "set slurm.grace_seconds instead",
+    "JobRequeue": "a struck job has to start again; a user's --no-requeue stands",
     "ReturnToService": "it is 1 here: with 2 a struck node takes the same job again half a second later",
     "SlurmctldParameters": "set slurm.slurmctld_parameters instead; ours are needed to requeue ahead of the queue",
     "SchedulerParameters": "set slurm.scheduler_parameters instead; ours make a requeue quick and safe",

@@ -25,6 +25,7 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("grace too long", lambda raw: raw["slurm"].update(grace_seconds=121), "slurm.grace_seconds:", "120"),
     ("a string for a number", lambda raw: raw["pools"][0].update(size="two"), "pools.0.size:", "'two'"),
     ("ReturnToService", lambda raw: raw["slurm"].update(extra_conf=["ReturnToService=2"]), "slurm.extra_conf:", "is 1"),
+    ("JobRequeue", lambda raw: raw["slurm"].update(extra_conf=["JobRequeue=0"]), "slurm.extra_conf:", "start again"),
     ("KillWait", lambda raw: raw["slurm"].update(extra_conf=["killwait=9"]), "slurm.extra_conf:", "grace_seconds"),
     ("old Slurm", lambda raw: raw["slurm"].update(version="24.11"), "slurm.version:", "25.11 or newer"),
     ("unknown kind", lambda raw: raw["operator"].update(kind="chart"), "operator:", "'manifests', 'charts'"),
