@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from sparewheel import __version__
-from sparewheel.api.base import ApiObject
+from sparewheel.api.base import ApiObject, format_time
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import (
@@ -25,7 +25,9 @@ from sparewheel.api.names import (
     ANNOTATION_REPLACE_REQUEST,
     LABEL_APP_NAME,
     LABEL_POOL,
+    LABEL_ROLE,
     NAMESPACE,
+    ROLE_ACTIVE,
 )
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
@@ -176,7 +178,11 @@ def replace(node: str, reason: Annotated[str, typer.Option(help="why; stands in 
         body = await _node(kube, node)
         if LABEL_POOL not in body["metadata"].get("labels", {}):
             raise CommandError(f"node {node} is in no GPU pool (label {LABEL_POOL}); it can't be replaced from spares")
-        request = f"{getpass.getuser()}: {reason}"
+        role = body["metadata"]["labels"].get(LABEL_ROLE)
+        if role != ROLE_ACTIVE:
+            raise CommandError(f"node {node} takes no work (it is {role or 'joining'}), so nothing is to be replaced")
+        # The time makes it another request than an earlier one for the same reason.
+        request = f"{getpass.getuser()} at {format_time(datetime.now(UTC))}: {reason}"
         patch = {"metadata": {"uid": body["metadata"]["uid"], "annotations": {ANNOTATION_REPLACE_REQUEST: request}}}
         await kube.merge_patch(NODE, node, patch)
         out.print(f"Node {node} will be replaced; `sparewheel remediations` shows how it goes.")
