@@ -10,11 +10,10 @@ import pulumi_kubernetes as k8s
 
 from components.manifest import raw
 from components.names import AGENT, CONTROLLER, SLURM_NAMESPACE, TOKEN, TOKEN_USER
-from sparewheel.api.names import GROUP, NAMESPACE, SLINKY_GROUP
+from sparewheel.api.names import GROUP, NAMESPACE
 from stacks.base import CREDENTIALS_SECRET
 
 READ: Final = ["get", "list", "watch"]
-WRITE: Final = ["create", "update", "patch"]
 
 
 def rule(group: str, resources: list[str], verbs: list[str], names: list[str] | None = None) -> dict[str, Any]:
@@ -32,23 +31,19 @@ AGENT_CLUSTER: Final = [
 EVENTS: Final = [rule("", ["events"], ["create", "patch"])]
 
 CONTROLLER_CLUSTER: Final = [
-    rule("", ["nodes"], [*READ, "patch", "update", "delete"]),
-    rule("", ["pods"], READ),
-    rule(GROUP, ["nodehealths"], [*READ, "delete"]),
-    rule("storage.k8s.io", ["volumeattachments"], READ),
-    rule("policy", ["poddisruptionbudgets"], READ),
+    rule("", ["nodes"], [*READ, "patch", "delete"]),
+    rule(GROUP, ["nodehealths"], READ),
     # Pods of any namespace may run on a GPU node and must leave it.
+    rule("", ["pods"], ["get", "list", "delete"]),
     rule("", ["pods/eviction"], ["create"]),
-    rule("", ["pods"], ["delete"]),
-    rule("", ["pods/status"], ["patch"]),
-    rule("", ["events"], ["create", "patch"]),
 ]
 CONTROLLER_OWN: Final = [
     rule(GROUP, ["gpupools", "remediationpolicies"], READ),
-    rule(GROUP, ["gpupools/status", "remediationpolicies/status"], ["patch", "update"]),
-    rule(GROUP, ["gpuhosts", "remediations"], [*READ, *WRITE, "delete"]),
-    rule(GROUP, ["gpuhosts/status", "remediations/status"], ["patch", "update"]),
-    rule("coordination.k8s.io", ["leases"], [*READ, *WRITE, "delete"]),
+    rule(GROUP, ["gpupools/status", "remediationpolicies/status"], ["patch"]),
+    rule(GROUP, ["gpuhosts"], [*READ, "create", "patch", "delete"]),
+    rule(GROUP, ["remediations"], [*READ, "create"]),
+    rule(GROUP, ["gpuhosts/status", "remediations/status"], ["update"]),
+    rule("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
     rule("", ["secrets"], ["get"], [CREDENTIALS_SECRET]),
 ]
 CONTROLLER_KUBELETS: Final = [
@@ -56,8 +51,6 @@ CONTROLLER_KUBELETS: Final = [
     rule("coordination.k8s.io", ["leases"], ["get"]),
 ]
 CONTROLLER_SLURM: Final = [
-    rule(SLINKY_GROUP, ["nodesets"], READ),
-    rule("", ["pods"], [*READ, "patch"]),
     rule("", ["secrets"], ["get"], [f"{TOKEN}-jwt-{TOKEN_USER}"]),
 ]
 
