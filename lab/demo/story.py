@@ -71,10 +71,8 @@ class Story:
             steps=self.alice.steps(struck),
             reference=reference.result(timeout=START_SECONDS),
             first_step_of_attempt_0=datetime.fromisoformat(first.time),
-            checkpoint_every=CHECKPOINT_EVERY,
             messages=[m for m in self.inbox.messages if m.body.get("remediation") == record.metadata.name],
             repeats=self.inbox.repeats,
-            acted_by_hand=0,
             quiet_checks=self.quiet,
         )
 
