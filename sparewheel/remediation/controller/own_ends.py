@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sparewheel.remediation.controller.state import State
-from sparewheel.remediation.decide.own_end import MARGIN_SECONDS, ended_by_itself, own_end_sentence, touched
+from sparewheel.remediation.decide.own_end import MARGIN_SECONDS, ended_by_itself, own_end_sentence, touched, unhandled
 from sparewheel.remediation.decide.sentences import with_comment
 from sparewheel.remediation.stages.incident import Ports
 from sparewheel.remediation.stages.views import job_view
@@ -44,11 +44,14 @@ class OwnEnds:
         held = {_Attempt(v.job_id, v.restart_count): v for v in map(job_view, jobs) if ended_by_itself(v)}
         self._held = {attempt: self._held.get(attempt) or self._seen_now(attempt) for attempt in held}
         incidents = await self.state.incidents()
+        faults = [fault for health in self.state.healths.values() for fault in health.status.faults]
         for attempt, job in held.items():
             seen = self._held[attempt]
             since = seen.time - timedelta(seconds=window + MARGIN_SECONDS)
             waited = clock.monotonic_seconds() - seen.monotonic_seconds
-            if waited < window + MARGIN_SECONDS or touched(job.job_id, seen.nodes, incidents, since):
+            if waited < window + MARGIN_SECONDS or unhandled(faults, since):
+                continue
+            if touched(job.job_id, seen.nodes, incidents, since):
                 continue
             comment = with_comment(job.comment, own_end_sentence(job))
             if comment != job.comment and self.ports.leading():

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from sparewheel.api.faults import Fault
 from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.observations import JobView
 from sparewheel.remediation.decide.record import is_open
+from sparewheel.remediation.decide.triage import HEALING_ACTIONS
 
 MARGIN_SECONDS = 15.0
 """On top of the time in which a fault may still claim the job: until the fault is seen and its incident lists jobs."""
@@ -27,15 +29,26 @@ def ended_by_itself(job: JobView) -> bool:
 def touched(job_id: int, nodes: frozenset[str], incidents: Iterable[Remediation], since: datetime) -> bool:
     """May an incident have to do with the job's end? ``nodes``: Slurm nodes that it ran on, empty where not known.
 
-    ``since``: a fault from then on counts, also of an incident that is closed by now or was a dry run.
+    ``since``: an incident from then on counts, also one that is closed by now or was a dry run.
     """
     for incident in incidents:
         if any(job.job_id == job_id and not job.closed for job in incident.status.jobs):
             return True
-        counts = is_open(incident) or incident.spec.fault.first_seen >= since
+        counts = is_open(incident) or _began(incident) >= since
         if counts and (not nodes or incident.spec.slurm_node in nodes):
             return True
     return False
+
+
+def _began(incident: Remediation) -> datetime:
+    """By the node's clock or by the API server's, whichever is later: a node's may be wrong."""
+    seen, made = incident.spec.fault.first_seen, incident.metadata.creation_timestamp
+    return seen if made is None else max(seen, made)
+
+
+def unhandled(faults: Iterable[Fault], since: datetime) -> bool:
+    """A fault that asks for a node came about then, perhaps in a paused pool, where nothing is made of it."""
+    return any(fault.action in HEALING_ACTIONS and fault.first_seen >= since for fault in faults)
 
 
 def own_end_sentence(job: JobView) -> str:

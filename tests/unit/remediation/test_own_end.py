@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from sparewheel.api.faults import Action
 from sparewheel.api.remediation import JobRecord, Outcome, Remediation
 from sparewheel.remediation.decide.observations import JobView
-from sparewheel.remediation.decide.own_end import ended_by_itself, own_end_sentence, touched
-from tests.support.incidents import at, fenced, job
+from sparewheel.remediation.decide.own_end import ended_by_itself, own_end_sentence, touched, unhandled
+from tests.support.incidents import at, fault, fenced, job
 
 NODES = frozenset({"gpu-0", "gpu-1"})
 
@@ -66,6 +67,18 @@ def test_an_incident_on_a_node_of_the_job_may_be_to_blame() -> None:
     assert not touched(7, NODES, [incident(outcome=Outcome.HEALED)], at(500)), "it was over long before"
     assert not touched(7, frozenset({"gpu-5"}), [incident()], at(500)), "it is elsewhere"
     assert not touched(7, NODES, [], at(0))
+
+
+def test_an_incident_counts_by_the_api_servers_clock_too() -> None:
+    found = incident(outcome=Outcome.DRY_RUN)
+    found.metadata.creation_timestamp = at(600)
+    assert touched(7, NODES, [found], at(500)), "the node's clock was behind"
+
+
+def test_a_fault_of_which_nothing_was_made_may_be_to_blame() -> None:
+    assert unhandled([fault(first_seen=at(10))], at(5))
+    assert not unhandled([fault(first_seen=at(10))], at(500)), "long over"
+    assert not unhandled([fault("XID 31", action=Action.RECORD, first_seen=at(10))], at(5)), "the job's own"
 
 
 def test_where_a_job_ran_that_is_not_known_is_everywhere() -> None:
