@@ -103,7 +103,9 @@ async def force_delete(incident: Incident, pod: PodView) -> bool:
     await incident.recheck(node=False)
     if incident.record.status.replacement.proven_off_at is None:
         raise PreconditionError(f"{incident.name}: the host is not proven off")
-    return await _delete(incident, pod, grace_seconds=0)
+    first = pod.uid not in incident.forced
+    incident.forced.add(pod.uid)
+    return await _delete(incident, pod, grace_seconds=0) and first
 
 
 async def _delete(incident: Incident, pod: PodView, grace_seconds: int | None) -> bool:

@@ -89,6 +89,8 @@ class Incident:
     fenced_monotonic: float | None = None
     """When this controller first saw the incident fenced; reports heard after it are of the fenced node."""
     proof_asked: float | None = None
+    forced: set[str] = field(default_factory=set[str])
+    """Uids of pods deleted by force. One that stays (a finalizer) is asked again, but not at once."""
 
     @property
     def record(self) -> Remediation:
