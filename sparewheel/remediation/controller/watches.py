@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sparewheel.api.base import ApiObject
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import POLICY_NAME
+from sparewheel.api.names import LABEL_POOL, POLICY_NAME
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
@@ -103,7 +103,9 @@ class Watches:
     def _node(self, change: Change) -> None:
         name = change.key[1]
         if change.new is None:
-            self.state.nodes.pop(name, None)
+            gone = self.state.nodes.pop(name, None)
+            if gone is not None and LABEL_POOL in gone.labels:
+                self.wake("pool", gone.labels[LABEL_POOL])
             self.state.leases.forget(name)
             self.state.heartbeats.forget(name)  # the next life of the name is heard anew
         else:

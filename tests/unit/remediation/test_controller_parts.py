@@ -11,12 +11,13 @@ import pytest
 from sparewheel.api.remediation import NodeStage, Remediation
 from sparewheel.kube.lease import held
 from sparewheel.kube.memory import MemoryKube
-from sparewheel.kube.port import REMEDIATION, ConflictError, UnavailableError
+from sparewheel.kube.port import NODE, REMEDIATION, ConflictError, UnavailableError
 from sparewheel.remediation.controller.health import health
 from sparewheel.remediation.controller.pool_leases import PoolLeases
 from sparewheel.remediation.controller.pools import Pools
 from sparewheel.remediation.controller.queue import DueQueue, Key
 from sparewheel.remediation.controller.settings import read_settings
+from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.decide.record import begin_once, end
 from sparewheel.remediation.stages.fenced import parse_version
 from sparewheel.remediation.stages.journal import Journal, RecordGoneError
@@ -216,6 +217,22 @@ async def test_a_pool_is_reconciled_under_its_lease_and_the_lease_given_back() -
     assert len(looked) == 2
     assert await pools.look("nothing") is None
     await leases.drop_all()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.looptime
+async def test_a_node_that_goes_wakes_its_pool() -> None:
+    world = World()
+    woken: list[tuple[str, str]] = []
+    watches = Watches(world.controller().state, lambda kind, name: woken.append((kind, name)))
+    running = asyncio.create_task(watches.run())
+    await watches.synced()
+    assert ("pool", "gpu") in woken, "it is there"
+    woken.clear()
+    world.kube.drop(NODE, "gpu-1")
+    await until(lambda: ("pool", "gpu") in woken)
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
