@@ -62,15 +62,6 @@ def parse_selector(text: str) -> tuple[str, str]:
     return key, value
 
 
-def stack_file(environment: str, folder: Path = Path("stacks")) -> Path:
-    """``stacks/Pulumi.ENV.yaml``; PoolError lists the environments when there is none of that name."""
-    path = folder / f"Pulumi.{environment}.yaml"
-    if not path.is_file():
-        known = sorted(found.name.split(".")[1] for found in folder.glob("Pulumi.*.yaml"))
-        raise PoolError(f"{path} isn't there; environments here are {', '.join(known) or 'none'}")
-    return path
-
-
 def add_pool(path: Path, pool: NewPool) -> None:
     """Add ``pool`` to the stack's file at ``path``, in one step: the file is whole at every moment."""
     text = path.read_text("utf-8")

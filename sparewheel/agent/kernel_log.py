@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
 from pathlib import Path
 from typing import Protocol
+
+log = logging.getLogger(__name__)
 
 READ_BYTES = 8192
 """One read of /dev/kmsg returns one record; the kernel's records are smaller than this (PRINTKRB_RECORD_MAX)."""
@@ -22,8 +25,8 @@ class KmsgDevice:
     """The device: one record a read, EAGAIN at the end, EPIPE where old records were overwritten."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        self.overwritten = 0
 
     def read_lines(self) -> list[str]:
         lines: list[str] = []
@@ -32,7 +35,7 @@ class KmsgDevice:
                 record = os.read(self._descriptor, READ_BYTES)
             except OSError as error:
                 if error.errno == errno.EPIPE:
-                    self.overwritten += 1
+                    log.warning("%s: records were overwritten before they were read; faults may be missing", self._path)
                     continue
                 if error.errno == errno.EAGAIN:
                     return lines

@@ -21,7 +21,6 @@ _OFF_BUS_MIDDLE = re.compile(r"NVRM: \(PCI ID: [0-9a-fA-F]{4}:[0-9a-fA-F]{4}\) i
 _OFF_BUS_LAST = re.compile(r"NVRM: fallen off the bus and is not responding to commands")
 _FATAL = re.compile(r"(?<![A-Za-z])Fatal(?![A-Za-z])")
 _RECOVERY = re.compile(r"to (?P<code>0x[0-9a-fA-F]+)")
-_UUID = re.compile(rf"NVRM: GPU at {_PCI}: (?P<uuid>GPU-[0-9a-fA-F-]+)")
 
 
 def normalise_pci(address: str) -> str:
@@ -84,9 +83,3 @@ def _xid_finding(match: re.Match[str], text: str) -> Finding:
             raise MalformedLineError(f"XID 154 without a recovery code: {text[:120]!r}")
         recovery = int(found["code"], 16)
     return Finding(code, normalise_pci(match["pci"]), text, fatal=bool(_FATAL.search(rest)), recovery_code=recovery)
-
-
-def read_uuid(text: str) -> tuple[str, str] | None:
-    """``(pci, GPU uuid)`` of the line that names a GPU's UUID, else None."""
-    match = _UUID.search(text)
-    return (normalise_pci(match["pci"]), match["uuid"]) if match else None

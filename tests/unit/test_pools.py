@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sparewheel.pools import NewMachine, NewPool, PoolError, add_pool, parse_machine, parse_selector, stack_file
+from sparewheel.pools import NewMachine, NewPool, PoolError, add_pool, parse_machine, parse_selector
 from stacks.config import parse
 
 FILE = """\
@@ -42,8 +42,9 @@ POOL = NewPool("big", size=1, machines=[NewMachine("big-1", "10.0.1.1", "ssh-ed2
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    (tmp_path / "Pulumi.test.yaml").write_text(FILE)
-    return stack_file("test", tmp_path)
+    file = tmp_path / "Pulumi.test.yaml"
+    file.write_text(FILE)
+    return file
 
 
 def pools(path: Path) -> list[dict[str, Any]]:
@@ -113,11 +114,6 @@ def test_refusals_leave_the_file_alone(path: Path, pool: NewPool, says: str) -> 
         add_pool(path, pool)
     assert path.read_text() == FILE
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_an_unknown_environment_names_the_known_ones(path: Path) -> None:
-    with pytest.raises(PoolError, match="environments here are test"):
-        stack_file("prod", path.parent)
 
 
 def test_a_file_that_is_no_stack(tmp_path: Path) -> None:

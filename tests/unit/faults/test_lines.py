@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparewheel.faults.kmsg import MalformedRecordError, parse_record
-from sparewheel.faults.lines import Finding, LineReader, MalformedLineError, normalise_pci, read_uuid
+from sparewheel.faults.lines import Finding, LineReader, MalformedLineError, normalise_pci
 
 XID_LINES = [
     ("NVRM: Xid (0000:03:00): 14, Channel 00000001", 14, "0000:03:00"),
@@ -67,10 +67,6 @@ def test_other_lines_are_no_faults(line: str) -> None:
 
 def test_pci_forms_of_one_device_are_one() -> None:
     assert {normalise_pci(a) for a in ("00000008:06:00.0", "PCI:0008:06:00", "0008:06:00")} == {"0008:06:00"}
-
-
-def test_uuid_line() -> None:
-    assert read_uuid("NVRM: GPU at PCI:0000:66:00: GPU-0a1b") == ("0000:66:00", "GPU-0a1b")
 
 
 @given(st.lists(st.text() | st.text().map(lambda t: "NVRM: Xid (" + t) | st.text().map(lambda t: "NVRM: " + t)))
