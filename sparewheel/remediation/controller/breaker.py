@@ -17,17 +17,13 @@ log = logging.getLogger("sparewheel.remediation")
 @dataclass(slots=True)
 class Breaker:
     state: State
-    _shown: bool | None = None
 
     async def show(self) -> None:
-        """Write the state when it changed since it was last shown, and once at first: another may have shown it.
-
-        Best effort, tried again at the next look.
-        """
+        """Write the state when the policy shows another. Best effort, tried again at the next look."""
         policy, now = self.state.policy_spec, self.state.clock.now()
         fenced = fenced_within(await self.state.incidents(), now, policy.fenced_window_seconds)
         is_open = len(fenced) >= policy.max_fenced_nodes
-        if is_open == self._shown:
+        if is_open == self.state.breaker_shown:
             return
         text = f"{len(fenced)} of {policy.max_fenced_nodes} nodes fenced within {policy.fenced_window_seconds} s"
         status: Json = {
@@ -42,4 +38,4 @@ class Breaker:
         except KubeError as error:
             log.info("event=breaker_not_shown error=%s", error)
             return
-        self._shown = is_open
+        self.state.breaker_shown = is_open

@@ -166,7 +166,6 @@ class Controller:
             await self.pool_leases.drop_all()
 
     def _take_everything_up(self) -> None:
-        self.breaker = Breaker(self.state)
         for name in list(self.state.records):
             self._wake("record", name)
         for name in list(self.state.nodes):

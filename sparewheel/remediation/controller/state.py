@@ -32,6 +32,8 @@ class State:
     pools: dict[str, GpuPool] = field(default_factory=dict[str, GpuPool])
     records: dict[str, Remediation] = field(default_factory=dict[str, Remediation])
     policy_spec: RemediationPolicySpec = field(default_factory=RemediationPolicySpec)
+    breaker_shown: bool = False
+    """What the policy's status says of the breaker."""
     heartbeats: SilenceTracker = field(default_factory=SilenceTracker)
     leases: SilenceTracker = field(default_factory=SilenceTracker)
     taken: dict[str, Incident] = field(default_factory=dict[str, Incident])

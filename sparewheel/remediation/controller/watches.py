@@ -159,6 +159,7 @@ class Watches:
         policy = parsed(RemediationPolicy, change.new)
         if change.new is None or policy is not None:
             self.state.policy_spec = policy.spec if policy is not None else RemediationPolicySpec()
+            self.state.breaker_shown = policy is not None and policy.status.breaker_open
 
 
 T = TypeVar("T", bound=ApiObject)
