@@ -13,7 +13,7 @@ CREDENTIALS_SECRET: Final = "sparewheel-credentials"  # noqa: S105 - the name of
 class Area(BaseModel):
     """A part of a stack's config; it holds no secret, only the name of one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
@@ -22,7 +22,16 @@ DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_l
 SecretName = Annotated[str, Field(pattern=r"^[a-z][-a-z0-9]{0,62}$")]
 """The key of a secret of the stack, set by ``pulumi config set --secret NAME``."""
 
+PUBLIC_KEY: Final = r"(ssh|ecdsa|sk)-[-a-z0-9@.]+ [A-Za-z0-9+/]+={0,3}( [^\n]*)?"
+"""A line of a public key file, of a user or of a host."""
+
 AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
+
+LabelKey = Annotated[
+    str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+]
+LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+"""What Kubernetes takes for a label (its documentation, "Labels and Selectors", syntax and character set)."""
 
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 

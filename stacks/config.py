@@ -6,16 +6,19 @@ The rule and the sentence that the user sees stand together, in the validators o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from stacks.base import CREDENTIALS_SECRET, Area
 from stacks.explain import explain
 from stacks.platform import Cluster, ExistingCluster, Images, Operator, Storage
-from stacks.pools import Pool
+from stacks.pools import Pool, shared_hosts
 from stacks.remediation import RemediationConfig
-from stacks.slurm import ExternalDatabase, Group, InClusterDatabase, Login, Slurm, User
+from stacks.slurm import TAKEN, ExternalDatabase, Group, InClusterDatabase, Login, Slurm, User
+
+HEARTBEATS_MISSED: Final = 3
+"""A node is never lost for fewer heartbeats than this: one late report is no silence."""
 
 
 class ConfigError(Exception):
@@ -44,6 +47,10 @@ class StackConfig(Area):
             if names.count(name) > 1:
                 msg = f"users and groups: the name {name} is used twice; each user and group has its own"
                 raise ValueError(msg)
+        for name in names:
+            if name in TAKEN:
+                msg = f"users and groups: {name} is in the images already, and is not for people; choose another name"
+                raise ValueError(msg)
         for number in ids:
             if ids.count(number) > 1:
                 msg = f"users and groups: the id {number} is used twice; files would belong to both"
@@ -63,9 +70,24 @@ class StackConfig(Area):
             if names.count(name) > 1:
                 msg = f"pools: {name} is there twice; each pool has its own name"
                 raise ValueError(msg)
+        msg = shared_hosts(self.pools)
+        if msg:
+            raise ValueError(msg)
         if sum(pool.partition.default for pool in self.pools) > 1:
             msg = "pools: more than one has partition.default true; leave it at one"
             raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _silence(self) -> Self:
+        shortest = HEARTBEATS_MISSED * self.remediation.agent.heartbeat_interval_seconds
+        for index, pool in enumerate(self.pools):
+            if pool.node_lost_seconds < shortest:
+                msg = (
+                    f"pools.{index}.node_lost_seconds: {pool.node_lost_seconds:g} s is less than {HEARTBEATS_MISSED} "
+                    f"heartbeats of remediation.agent.heartbeat_interval_seconds; make it {shortest:g} or more"
+                )
+                raise ValueError(msg)
         return self
 
     @model_validator(mode="after")

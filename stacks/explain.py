@@ -41,6 +41,8 @@ def _sentence(detail: ErrorDetails, owner: type[BaseModel] | None, field: FieldI
         return f"kind {context['tag']!r} isn't known; it is one of {context['expected_tags']}"
     if kind == "value_error":
         return str(context["error"])
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        return f"has settings of its own, each as 'name: value', not {_shown(detail['input'])}" + _meaning(field)
     return f"{_lower(detail['msg'])}, not {_shown(detail['input'])}" + _meaning(field)
 
 

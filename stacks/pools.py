@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME, Driver, MachinesBackend, WarmBackend
-from sparewheel.api.names import LABEL_VETO
-from stacks.base import Area, DnsName, Quantity, with_credential_refs
+from sparewheel.api.names import GROUP, LABEL_VETO
+from stacks.base import PUBLIC_KEY, Area, DnsName, LabelKey, LabelValue, Quantity, with_credential_refs
 
 PoolName = Annotated[str, Field(pattern=POOL_NAME, max_length=MAX_POOL_NAME)]
 """Also the Slurm partition and the first part of its nodes' names, so it starts with a letter and leaves room."""
@@ -46,8 +48,12 @@ class Pool(Area):
     drain_deadline_seconds: int = Field(default=300, ge=0)
     deadline_seconds: int = Field(default=1800, ge=10, description="how long an up waits for this pool's hosts")
     dry_run: bool = False
-    node_selector: dict[str, str] = Field(default_factory=dict[str, str], description="more labels a worker asks for")
-    worker_labels: dict[str, str] = Field(default_factory=dict[str, str], description="labels on the worker pods")
+    node_selector: dict[LabelKey, LabelValue] = Field(
+        default_factory=dict[str, str], description="more labels a worker asks for"
+    )
+    worker_labels: dict[LabelKey, LabelValue] = Field(
+        default_factory=dict[str, str], description="labels on the worker pods"
+    )
 
     @field_validator("backend", mode="before")
     @classmethod
@@ -61,6 +67,49 @@ class Pool(Area):
             msg = f"{LABEL_VETO} on a pool's own workers would veto every replacement; put it on other pods only"
             raise ValueError(msg)
         return labels
+
+    @field_validator("worker_labels", "node_selector")
+    @classmethod
+    def _not_ours(cls, labels: dict[str, str]) -> dict[str, str]:
+        ours = [key for key in labels if key.startswith(f"{GROUP}/")]
+        if ours:
+            msg = f"{ours[0]} is the platform's own label and says which hosts serve the pool; use a label of yours"
+            raise ValueError(msg)
+        return labels
+
+    @field_validator("name")
+    @classmethod
+    def _a_name_slurm_takes(cls, name: str) -> str:
+        if name in ("default", "all"):
+            msg = f"{name} means something else in slurm.conf ('every partition' or 'every node'); choose another name"
+            raise ValueError(msg)
+        return name
+
+    @field_validator("backend")
+    @classmethod
+    def _reachable(cls, backend: MachinesBackend | WarmBackend) -> MachinesBackend | WarmBackend:
+        if isinstance(backend, WarmBackend):
+            return backend
+        ends = [(f"machine {machine.name}", machine.ssh) for machine in backend.machines]
+        power = backend.power
+        if power is not None:
+            ends.append(("power", power.ssh))
+            for setting in ("on_command", "off_command", "status_command"):
+                command = str(getattr(power, setting))
+                if "{host}" not in command:
+                    msg = f"power.{setting} {command!r} doesn't say which machine; write {{host}} where its name goes"
+                    raise ValueError(msg)
+        for what, ssh in ends:
+            if not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9.:]*", ssh.address):
+                msg = f"{what}: ssh.address {ssh.address!r} is no host name or IP address"
+                raise ValueError(msg)
+            if not re.fullmatch(PUBLIC_KEY, ssh.host_key.strip()):
+                msg = (
+                    f"{what}: ssh.host_key {ssh.host_key[:24]!r} isn't a public host key such as "
+                    "'ssh-ed25519 AAAA...'; 'ssh-keyscan -t ed25519 ADDRESS' shows it after the address"
+                )
+                raise ValueError(msg)
+        return backend
 
     @model_validator(mode="after")
     def _enough_machines(self) -> Self:
@@ -82,3 +131,27 @@ class Pool(Area):
             msg = f"replace names {unknown[0]}, which isn't one of backend.machines; take it off the list"
             raise ValueError(msg)
         return self
+
+
+def shared_hosts(pools: Sequence[Pool]) -> str:
+    """Why two pools would take the same host from each other, or an empty string. A host is in one pool."""
+    names: dict[str, str] = {}
+    ends: dict[tuple[str, int], str] = {}
+    warm: list[tuple[str, dict[str, str]]] = []
+    for pool in pools:
+        if isinstance(pool.backend, WarmBackend):
+            selector = pool.backend.node_selector
+            for other, known in warm:
+                if known.items() <= selector.items() or selector.items() <= known.items():
+                    return f"pools: {other} and {pool.name} select the same nodes; give them selectors that tell apart"
+            warm.append((pool.name, selector))
+            continue
+        for machine in pool.backend.machines:
+            other = names.setdefault(machine.name, pool.name)
+            if other != pool.name:
+                return f"pools: machine {machine.name} is in {other} and in {pool.name}; a machine is in one pool"
+            end = (machine.ssh.address, machine.ssh.port)
+            first = ends.setdefault(end, machine.name)
+            if first != machine.name:
+                return f"pools: machines {first} and {machine.name} have one address, {end[0]}; each has its own"
+    return ""

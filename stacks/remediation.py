@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
 from sparewheel.api.faults import Action
+from sparewheel.api.names import CODE_GPU_MISSING, CODE_GPU_OFF_BUS
 from sparewheel.api.remediation_policy import RouteFormat
 from stacks.base import AbsolutePath, Area, DnsName, SecretName
+
+CODES: Final = (CODE_GPU_OFF_BUS, CODE_GPU_MISSING)
+"""Fault codes beside the XIDs whose action a stack may choose."""
 
 
 class RouteConfig(Area):
@@ -44,6 +49,15 @@ class RemediationConfig(Area):
     keep_records: bool = Field(
         default=True, description="keep our CRDs, and so every record, when the stack is destroyed"
     )
+
+    @field_validator("fault_overrides")
+    @classmethod
+    def _known_codes(cls, overrides: dict[str, Action]) -> dict[str, Action]:
+        for code in overrides:
+            if code not in CODES and not re.fullmatch(r"XID (0|[1-9][0-9]{0,8})", code):
+                msg = f"{code!r} is no fault code; write 'XID 63' for an XID, or one of {', '.join(CODES)}"
+                raise ValueError(msg)
+        return overrides
 
     @field_validator("routes")
     @classmethod

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, field_validator
 
 from sparewheel.api.gpu_pool import MAX_GRACE_SECONDS
-from stacks.base import AbsolutePath, Area, SecretName
+from stacks.base import PUBLIC_KEY, AbsolutePath, Area, SecretName
 
 OURS: Final = {
     "KillWait": "set slurm.grace_seconds instead",
@@ -24,8 +24,22 @@ OURS: Final = {
 }
 """Lines of slurm.conf that belong to the platform, with what to do instead."""
 
+OUR_SCHEDULING: Final = {
+    "requeue_delay": "requeue_delay_seconds",
+    "sched_interval": "sched_interval_seconds",
+    "bf_interval": "sched_interval_seconds",
+}
+"""Items of SchedulerParameters that belong to the platform, with the setting that makes each."""
+
 UserName = Annotated[str, Field(pattern=r"^[a-z_][-a-z0-9_]{0,31}$")]
-ConfLine = Annotated[str, Field(pattern=r"^[A-Za-z]+=[^\n]*$")]
+ConfLine = Annotated[str, Field(pattern=r"^[A-Za-z]+=[^\r\n]*$")]
+ConfItem = Annotated[str, Field(pattern=r"^[A-Za-z_]+(=[^\s,]+)?$")]
+Shell = Annotated[str, Field(pattern=r"^/[^\s'\":]*$")]
+
+TAKEN: Final = frozenset(
+    ("root", "daemon", "bin", "sys", "sync", "mail", "nobody", "nogroup", "sudo", "sshd", "slurm", "munge", "mysql")
+)
+"""Users and groups that the images have themselves: a key under such a name would open somebody else's account."""
 
 
 class InClusterDatabase(Area):
@@ -64,8 +78,8 @@ class Slurm(Area):
     requeue_delay_seconds: int = Field(default=1, ge=1, le=300)
     sched_interval_seconds: int = Field(default=2, ge=1, le=60)
     min_job_age_seconds: int = Field(default=3600, ge=600, description="how long slurmctld remembers ended jobs")
-    slurmctld_parameters: list[str] = Field(default_factory=list[str], description="added to ours")
-    scheduler_parameters: list[str] = Field(default_factory=list[str], description="added to ours")
+    slurmctld_parameters: list[ConfItem] = Field(default_factory=list[str], description="added to ours")
+    scheduler_parameters: list[ConfItem] = Field(default_factory=list[str], description="added to ours")
     extra_conf: list[ConfLine] = Field(default_factory=list[str], description="lines of slurm.conf, Key=Value")
     cgroup_conf: list[ConfLine] = Field(default_factory=list[str], description="lines of cgroup.conf, Key=Value")
     gpu_files: AbsolutePath | None = Field(
@@ -87,11 +101,22 @@ class Slurm(Area):
     def _not_ours(cls, lines: list[str]) -> list[str]:
         wanted = {key.lower(): (key, instead) for key, instead in OURS.items()}
         for line in lines:
-            found = wanted.get(line.partition("=")[0].strip().lower())
-            if found:
-                msg = f"{found[0]} is the platform's own setting: {found[1]}"
-                raise ValueError(msg)
+            for key in re.findall(r"(\w+)\s*=", line):  # slurm.conf takes several settings on one line
+                found = wanted.get(key.lower())
+                if found:
+                    msg = f"{found[0]} is the platform's own setting: {found[1]}"
+                    raise ValueError(msg)
         return lines
+
+    @field_validator("scheduler_parameters")
+    @classmethod
+    def _ours_stand(cls, items: list[str]) -> list[str]:
+        for item in items:
+            instead = OUR_SCHEDULING.get(item.partition("=")[0].lower())
+            if instead:
+                msg = f"{item} is the platform's own setting: set slurm.{instead} instead"
+                raise ValueError(msg)
+        return items
 
 
 class Group(Area):
@@ -106,7 +131,7 @@ class User(Area):
     uid: int = Field(ge=1000, le=2**31 - 2, description="user id, the same on every node; also the id of the own group")
     ssh_keys: list[str] = Field(min_length=1, description="public SSH keys that may log in")
     groups: list[UserName] = Field(default_factory=list[str], description="names from groups")
-    shell: AbsolutePath = "/bin/bash"
+    shell: Shell = "/bin/bash"
 
     @field_validator("ssh_keys")
     @classmethod
@@ -115,7 +140,7 @@ class User(Area):
             if "PRIVATE KEY" in key:
                 msg = "that is a private key; give the public one, the line in the .pub file"
                 raise ValueError(msg)
-            if not re.fullmatch(r"(ssh|ecdsa|sk)-[-a-z0-9@.]+ [A-Za-z0-9+/]+={0,3}( [^\n]*)?", key.strip()):
+            if not re.fullmatch(PUBLIC_KEY, key.strip()):
                 msg = f"{key[:24]!r}... isn't a public SSH key such as 'ssh-ed25519 AAAA... name'"
                 raise ValueError(msg)
         return keys

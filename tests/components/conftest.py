@@ -43,7 +43,7 @@ def stack_config() -> dict[str, Any]:
                 "backend": {
                     "kind": "machines",
                     "key_ref": "machines-ssh",
-                    "machines": [{"name": f"gpu-{n}", "ssh": dict(ssh)} for n in (1, 2, 3)],
+                    "machines": [{"name": f"gpu-{n}", "ssh": {**ssh, "address": f"192.0.2.{n}"}} for n in (1, 2, 3)],
                     "power": {"ssh": dict(ssh), "key_ref": "power-ssh"},
                 },
             }

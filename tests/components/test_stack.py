@@ -97,7 +97,8 @@ def test_two_thousand_nodes_are_a_few_resources(run_stack: Run, raw: dict[str, A
     small = len(run_stack(raw).resources)
     raw["pools"][0]["backend"] = {"kind": "warm", "node_selector": {"fleet": "a"}}
     raw["pools"][0]["size"] = 1000
-    raw["pools"].append({**raw["pools"][0], "name": "more"})
+    more = {"kind": "warm", "node_selector": {"fleet": "b"}}
+    raw["pools"].append({**raw["pools"][0], "name": "more", "backend": more})
     assert len(run_stack(raw).resources) - small <= 6
 
 

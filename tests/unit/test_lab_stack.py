@@ -11,7 +11,10 @@ from lab.stack import fill_in
 from lab.toolchain.paths import REPOSITORY
 from stacks.config import ConfigError, StackConfig, parse
 
-HOSTS = {name: f"ssh-ed25519 {name}" for name in ("gpu-1", "gpu-2", "gpu-3", "power")}
+HOSTS = {
+    name: f"ssh-ed25519 {key}"
+    for name, key in (("gpu-1", "AAAA1"), ("gpu-2", "AAAA2"), ("gpu-3", "AAAA3"), ("power", "AAAA4"))
+}
 USERS: dict[str, str] = dict.fromkeys(("alice", "bob"), "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE made-here")
 
 
