@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
@@ -64,21 +66,32 @@ def parse_selector(text: str) -> tuple[str, str]:
 
 def add_pool(path: Path, pool: NewPool) -> None:
     """Add ``pool`` to the stack's file at ``path``, in one step: the file is whole at every moment."""
-    text = path.read_text("utf-8")
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise PoolError(f"{path} can't be read: {error.strerror}; name an environment's Pulumi.<env>.yaml") from error
+    except UnicodeDecodeError as error:
+        raise PoolError(f"{path} is no text; name an environment's Pulumi.<env>.yaml") from error
     yaml = _yaml(text)
     try:
         document = cast("Entry | None", yaml.load(text))  # pyright: ignore[reportUnknownMemberType]
     except YAMLError as error:
-        raise PoolError(f"{path} is no YAML: {error}; set it right first") from error
+        what = " ".join(str(error).partition("To suppress")[0].split())
+        raise PoolError(f"{path} is no YAML: {what}; set it right first") from error
     config = cast("Entry | None", document.get("config")) if isinstance(document, dict) else None
     if not isinstance(config, dict):
         raise PoolError(f"{path} has no 'config:'; is it a stack's file?")
-    pools: Any = config.setdefault(KEY, CommentedSeq())
+    if config.get(KEY) is None:
+        config[KEY] = CommentedSeq()
+    pools: Any = config[KEY]
     if not isinstance(pools, list):
         raise PoolError(f"{path}: {KEY} isn't a list; write each pool as an item of it")
     entries = cast("list[Entry]", pools)
-    _refuse(path, pool, entries)
-    entries.append(_entry(path, pool, entries))
+    try:
+        _refuse(path, pool, entries)
+        entries.append(_entry(path, pool, entries))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise PoolError(f"{path}: a pool there is incomplete; 'pulumi preview' says what is wrong with it") from error
     out = io.StringIO()
     yaml.dump(document, out)  # pyright: ignore[reportUnknownMemberType]
     _replace(path, out.getvalue())
@@ -172,7 +185,17 @@ def _yaml(text: str) -> YAML:
 
 
 def _replace(path: Path, text: str) -> None:
+    """Whole or as it was: also on a full disk, after a kill and where ``path`` is a link."""
+    path = path.resolve()
     new = path.with_name(f".{path.name}.new")
-    new.write_text(text, "utf-8")
-    new.chmod(path.stat().st_mode & 0o777)
-    new.replace(path)
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.chmod(path.stat().st_mode & 0o777)
+        new.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink()
+        raise PoolError(f"{path} can't be written: {error.strerror}; it is as it was") from error

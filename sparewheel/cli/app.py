@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
+import stamina
 import typer
 from pydantic import ValidationError
 from rich.console import Console
@@ -41,6 +43,7 @@ from sparewheel.kube.port import (
     NODE_HEALTH,
     POD,
     REMEDIATION,
+    Json,
     KubeError,
     NotFoundError,
     Resource,
@@ -69,6 +72,7 @@ def _run(command: Callable[[KubeClient], Awaitable[T]]) -> T:
         async with KubeClient(from_environment()) as kube:
             return await command(kube)
 
+    stamina.instrumentation.set_on_retry_hooks([])  # a try that failed is told once, as the command's error
     try:
         return asyncio.run(inside())
     except (AccessError, KubeError, CommandError) as error:
@@ -79,8 +83,12 @@ def _run(command: Callable[[KubeClient], Awaitable[T]]) -> T:
 async def _all(kube: KubeClient, resource: Resource, model: type[Item]) -> list[Item]:
     namespace = NAMESPACE if resource.namespaced else None
     listing = await kube.list(resource, namespace)
+    return [_read(resource, model, item) for item in listing.items]
+
+
+def _read(resource: Resource, model: type[Item], body: Json) -> Item:
     try:
-        return [model.from_wire(item) for item in listing.items]
+        return model.from_wire(body)
     except ValidationError as error:
         raise CommandError(
             f"{resource.kind} objects of another version are in the cluster ({error.error_count()} fields differ); "
@@ -136,7 +144,7 @@ def show_timeline(name: str, output: Output = "table") -> None:
 
     async def command(kube: KubeClient) -> None:
         try:
-            record = Remediation.from_wire(await kube.get(REMEDIATION, name, NAMESPACE))
+            record = _read(REMEDIATION, Remediation, await kube.get(REMEDIATION, _name(name), NAMESPACE))
         except NotFoundError:
             raise CommandError(f"there is no remediation {name}; `sparewheel remediations` lists them") from None
         if output == "json":
@@ -190,9 +198,16 @@ def replace(node: str, reason: Annotated[str, typer.Option(help="why; stands in 
     _run(command)
 
 
+def _name(text: str) -> str:
+    """A name as it may stand in a request: an empty one or a path would ask for something else."""
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
+        raise CommandError(f"{text!r} is no name: small letters, digits, hyphens and dots")
+    return text
+
+
 async def _node(kube: KubeClient, name: str) -> dict[str, dict[str, dict[str, str]]]:
     try:
-        return await kube.get(NODE, name)
+        return await kube.get(NODE, _name(name))
     except NotFoundError:
         raise CommandError(f"there is no node {name}; `sparewheel status` lists the nodes") from None
 
@@ -207,7 +222,7 @@ def inject(
     """A drill: a fault on purpose, by the agent on the node, marked as a drill in every record."""
 
     async def command(kube: KubeClient) -> None:
-        if not fault.lower().startswith("xid") or not fault[3:].strip().isdigit():
+        if not re.fullmatch(r"xid ?[0-9]{1,4}", fault.lower()):
             raise CommandError(f"{fault!r} is no fault that can be injected; give an XID such as xid79")
         await _node(kube, node)
         pods = await kube.list(POD, NAMESPACE, {LABEL_APP_NAME: AGENT_APP_NAME}, f"spec.nodeName={node}")

@@ -128,6 +128,8 @@ def from_file(path: Path, context: str | None = None) -> Access:
         text = path.read_text()
     except OSError as error:
         raise AccessError(f"kubeconfig {path} can't be read: {error.strerror}; set KUBECONFIG") from error
+    except UnicodeDecodeError as error:
+        raise AccessError(f"kubeconfig {path} is no text; set KUBECONFIG to the right file") from error
     return from_text(text, context, folder=path.parent, source=str(path))
 
 
@@ -143,7 +145,8 @@ def from_text(
         user: dict[str, Any] = _named(config["users"], chosen["user"])["user"] if chosen.get("user") else {}
         server = str(cluster["server"]).rstrip("/")
     except (yaml.YAMLError, KeyError, TypeError) as error:
-        raise AccessError(f"{source} is no complete kubeconfig: {error!r}; print a new one from the cluster") from error
+        what = " ".join(str(error).split()) or type(error).__name__
+        raise AccessError(f"{source} is no complete kubeconfig ({what}); print a new one from the cluster") from error
     base = folder or Path()
     try:
         tls = _tls(cluster, user, base) if server.startswith("https") else True
@@ -179,7 +182,7 @@ def _pem(section: dict[str, Any], key: str, base: Path) -> str:
     """Content of ``KEY-data`` (base64) or of the file named by ``KEY``."""
     data = section.get(f"{key}-data")
     if data:
-        return base64.b64decode(str(data)).decode()
+        return base64.b64decode("".join(str(data).split()), validate=True).decode()
     name = section.get(key)
     return (base / str(name)).read_text() if name else ""
 

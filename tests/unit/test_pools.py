@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -134,6 +135,50 @@ def test_the_stack_takes_what_was_added(path: Path) -> None:
 def test_arguments_of_the_command_line() -> None:
     assert parse_machine("gpu-4, 10.0.0.4, ssh-ed25519 AAAA") == NewMachine("gpu-4", "10.0.0.4", "ssh-ed25519 AAAA")
     assert parse_selector("class=h200") == ("class", "h200")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\x80\xff", "is no text"),
+        (b"config: [", "is no YAML"),
+        (b"config: {'sparewheel:pools': [3]}", "incomplete"),
+        (b"config: {'sparewheel:pools': [{backend: {machines: [x]}}]}", "incomplete"),
+    ],
+)
+def test_a_file_that_cannot_be_read_as_one(tmp_path: Path, content: bytes, says: str) -> None:
+    file = tmp_path / "Pulumi.a.yaml"
+    file.write_bytes(content)
+    with pytest.raises(PoolError, match=says) as caught:
+        add_pool(file, POOL)
+    assert "\n" not in str(caught.value)
+    assert file.read_bytes() == content
+
+
+def test_a_key_without_pools_is_filled(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.a.yaml"
+    file.write_text("config:\n  sparewheel:pools:\n")
+    add_pool(file, POOL)
+    assert [pool["name"] for pool in pools(file)] == ["big"]
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sparewheel.pools.os.fsync", full)
+    with pytest.raises(PoolError, match="No space left on device; it is as it was"):
+        add_pool(path, POOL)
+    assert path.read_text() == FILE
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(path: Path) -> None:
+    link = path.with_name("Pulumi.link.yaml")
+    link.symlink_to(path.name)
+    add_pool(link, POOL)
+    assert link.is_symlink()
+    assert [pool["name"] for pool in pools(path)] == ["gpu", "big"]
 
 
 @pytest.mark.parametrize(("parse_it", "text"), [(parse_machine, "gpu-4,10.0.0.4"), (parse_selector, "class")])

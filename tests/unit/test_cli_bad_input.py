@@ -1,0 +1,64 @@
+"""What a user may give wrong on the command line: one line of error, no traceback, nothing asked of the cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sparewheel.cli.app import app
+
+DEAD = """
+apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{name: a, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {token: x}}]
+"""
+
+
+BAD_AUTHORITY = DEAD.replace("http:", "https:").replace('1"}', '1", certificate-authority-data: "!!!"}')
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\x80\xff\x00", "is no text"),
+        (b"garbage: [", "no complete kubeconfig"),
+        (b"", "no complete kubeconfig"),
+        (BAD_AUTHORITY.encode(), "certificate"),
+    ],
+)
+def test_a_kubeconfig_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, says: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(content)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    done = CliRunner().invoke(app, ["status"])
+    assert done.exit_code == 1
+    text = " ".join(done.output.split())
+    assert text.startswith("error: ")
+    assert says in text
+    assert "object at 0x" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["timeline", ""], "'' is no name"),
+        (["timeline", "x/../y"], "is no name"),
+        (["replace", ""], "'' is no name"),
+        (["inject", "xyz", "--node", "n"], "'xyz' is no fault"),
+        (["inject", "xid²", "--node", "n"], "is no fault"),
+    ],
+)
+def test_words_that_cannot_be_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(DEAD)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert says in " ".join(done.output.split())
