@@ -59,6 +59,7 @@ SLINKY_POD_PROTECT: Final = "nodeset.slinky.slurm.net/pod-protect"
 SLINKY_POD_DELETION_COST: Final = "nodeset.slinky.slurm.net/pod-deletion-cost"
 SLINKY_CLUSTER: Final = "slinky.slurm.net/cluster"
 LABEL_APP_NAME: Final = "app.kubernetes.io/name"
+LABEL_APP_INSTANCE: Final = "app.kubernetes.io/instance"
 LABEL_APP_COMPONENT: Final = "app.kubernetes.io/component"
 SLURMD_APP_NAME: Final = "slurmd"
 

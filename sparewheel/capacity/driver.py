@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
 from sparewheel import __version__
-from sparewheel.api.gpu_pool import Driver, GpuPool, GpuPoolSpec
-from sparewheel.api.names import ANNOTATION_INCARNATION, pool_lease
+from sparewheel.api.gpu_pool import Driver, GpuPool, GpuPoolSpec, NodeSetRef
+from sparewheel.api.names import (
+    ANNOTATION_INCARNATION,
+    LABEL_APP_INSTANCE,
+    LABEL_APP_NAME,
+    LABEL_POOL,
+    LABEL_ROLE,
+    ROLE_ACTIVE,
+    SLURMD_APP_NAME,
+    pool_lease,
+)
 from sparewheel.capacity.port import CapacityError, UnreachableError
 from sparewheel.capacity.providers import provider_for
 from sparewheel.capacity.reconcile import reconcile_pool
@@ -25,7 +34,9 @@ from sparewheel.kube.client import KubeClient
 from sparewheel.kube.lease import Holder, LeaseLostError, held, new_identity
 from sparewheel.kube.port import (
     GPU_POOL,
+    NODE,
     NODE_SET,
+    POD,
     ConflictError,
     Json,
     Kube,
@@ -90,7 +101,7 @@ async def drive_pool(
         await _claim(kube, target, desired, incarnation)
         drive = _watch if desired.driver is Driver.CONTROLLER else _drive
         await _within(deadline_seconds, progress, target, drive(kube, target, progress, clock))
-        await _within(deadline_seconds, progress, target, _workers(kube, desired, progress, clock))
+        await _within(deadline_seconds, progress, target, _workers(kube, target, desired, progress, clock))
 
 
 async def release_pool(
@@ -199,27 +210,35 @@ async def _watch(kube: Kube, target: Target, progress: Progress, clock: Clock, *
         await clock.sleep(LOOK_SECONDS)
 
 
-async def _workers(kube: Kube, desired: GpuPoolSpec, progress: Progress, clock: Clock) -> None:
-    """Wait until the pool's workers are ready, which they are once they are registered in Slurm."""
-    ref = desired.node_set_ref
+async def _workers(kube: Kube, target: Target, desired: GpuPoolSpec, progress: Progress, clock: Clock) -> None:
+    """Wait until the pool's active nodes have ready workers, which a worker is once it is registered in Slurm."""
     while True:
-        ready: int | None = None
-        try:
-            body = await kube.get(NODE_SET, ref.name, ref.namespace)
-        except NotFoundError as error:
-            raise CapacityError(
-                f"NodeSet {ref.namespace}/{ref.name} isn't there; make it before its machines"
-            ) from error
-        except UnavailableError:
-            pass
-        else:
-            ready = int(cast("dict[str, Any]", body.get("status") or {}).get("readyReplicas") or 0)
-        if ready is not None and ready >= desired.size:
-            progress(f"{ready} workers are ready")
-            return
-        if ready is not None:
+        with suppress(UnavailableError):
+            ready = await _ready_workers(kube, target.pool, desired.node_set_ref)
             progress(f"{ready} of {desired.size} workers are ready")
+            if ready >= desired.size:
+                return
         await clock.sleep(LOOK_SECONDS)
+
+
+async def _ready_workers(kube: Kube, pool: str, ref: NodeSetRef) -> int:
+    """Read from the pods: the NodeSet's own count lags behind a node that has just left."""
+    try:
+        await kube.get(NODE_SET, ref.name, ref.namespace)
+    except NotFoundError as error:
+        raise CapacityError(f"NodeSet {ref.namespace}/{ref.name} isn't there; make it before its machines") from error
+    nodes = await kube.list(NODE, label_selector={LABEL_POOL: pool, LABEL_ROLE: ROLE_ACTIVE})
+    active = {str(node["metadata"]["name"]) for node in nodes.items if not node["spec"].get("unschedulable")}
+    selector = {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: ref.name}
+    pods = await kube.list(POD, ref.namespace, label_selector=selector)
+    return sum(_is_ready(pod) and pod["spec"].get("nodeName") in active for pod in pods.items)
+
+
+def _is_ready(pod: Json) -> bool:
+    status = cast("dict[str, Any]", pod.get("status") or {})
+    conditions = cast("list[dict[str, Any]]", status.get("conditions") or [])
+    ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+    return ready and not pod["metadata"].get("deletionTimestamp")
 
 
 async def _release(kube: Kube, pool: GpuPool, target: Target, progress: Progress, clock: Clock) -> None:

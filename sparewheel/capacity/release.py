@@ -96,9 +96,18 @@ class _Leaving:
 
 
 def _evictable(pod: Json) -> bool:
-    """Not a DaemonSet's pod, which would come back, nor a static one, nor one that has ended."""
+    """Not a DaemonSet's pod, which would come back, nor a static one, nor one of which nothing runs any more."""
     owners = cast("list[dict[str, Any]]", pod["metadata"].get("ownerReferences") or [])
     if any(owner["kind"] in ("DaemonSet", "Node") for owner in owners):
         return False
     status = cast("dict[str, Any]", pod.get("status") or {})
-    return status.get("phase") not in ("Succeeded", "Failed")
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return False
+    return not (pod["metadata"].get("deletionTimestamp") and _all_ended(status))
+
+
+def _all_ended(status: dict[str, Any]) -> bool:
+    """Did every container end? The object itself may stay for a minute, until its disks are unmounted."""
+    fields = ("containerStatuses", "initContainerStatuses")
+    containers = [item for field in fields for item in cast("list[dict[str, Any]]", status.get(field) or [])]
+    return bool(containers) and all("terminated" in (item.get("state") or {}) for item in containers)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,11 +13,12 @@ import yaml
 
 from sparewheel.api.base import format_time
 from sparewheel.api.crd import crd_manifests
+from sparewheel.api.names import LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.clock import SystemClock
 from sparewheel.kube.access import from_file
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import apply, apply_crds
-from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, NODE_SET, Resource
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, POD, KubeError, Resource
 
 NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SLINKY_CRDS = Path(__file__).parents[2] / "lab/standins/slinky/manifests/crds"
@@ -48,15 +51,6 @@ class Cluster:
 
         self.do(work)
 
-    def workers_are_ready(self, count: int) -> None:
-        """What the operator would write once the workers are registered in Slurm."""
-
-        async def work(kube: KubeClient) -> None:
-            status = {"readyReplicas": count, "nodeSetHash": "h", "selector": "s"}
-            await kube.merge_patch(NODE_SET, "gpu", {"status": status}, "slurm", "status")
-
-        self.do(work)
-
     def phases(self) -> dict[str, str]:
         async def work(kube: KubeClient) -> dict[str, str]:
             hosts = (await kube.list(GPU_HOST, "sparewheel")).items
@@ -84,6 +78,42 @@ class Cluster:
             await kube.merge_patch(GPU_HOST, spare, {"status": active}, "sparewheel", "status")
 
         self.do(work)
+
+
+class Operator(threading.Thread):
+    """What Slinky's operator does: a worker on each active node, drained in Slurm where the node is cordoned."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(daemon=True)
+        self.cluster = cluster
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        while not self.stop.wait(0.3):
+            with suppress(KubeError):
+                self.cluster.do(_operate)
+
+
+async def _operate(kube: KubeClient) -> None:
+    nodes = (await kube.list(NODE, label_selector={LABEL_ROLE: ROLE_ACTIVE})).items
+    cordoned = {str(node["metadata"]["name"]): bool(node["spec"].get("unschedulable")) for node in nodes}
+    pods = {str(pod["spec"]["nodeName"]): pod for pod in (await kube.list(POD, "slurm")).items}
+    for name in pods.keys() - cordoned.keys():
+        await kube.delete(POD, pods[name]["metadata"]["name"], "slurm", grace_seconds=0)
+    for name, is_cordoned in cordoned.items():
+        conditions = [_condition("Ready", "True"), _condition("SlurmNodeStateDrain", str(is_cordoned))]
+        if name not in pods:
+            labels = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/instance": "gpu"}
+            container = {"name": "slurmd", "image": "registry.example/slurmd:1"}
+            spec = {"nodeName": name, "containers": [container]}
+            await kube.create(POD, {"metadata": {"name": f"gpu-{name}", "labels": labels}, "spec": spec}, "slurm")
+        elif [c["status"] for c in pods[name].get("status", {}).get("conditions", [])] == ["True", str(is_cordoned)]:
+            continue
+        await kube.merge_patch(POD, f"gpu-{name}", {"status": {"conditions": conditions}}, "slurm", "status")
+
+
+def _condition(kind: str, status: str) -> dict[str, str]:
+    return {"type": kind, "status": status}
 
 
 async def _node(kube: KubeClient, name: str) -> None:

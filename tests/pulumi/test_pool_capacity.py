@@ -10,12 +10,14 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.pulumi.cluster import Cluster
+from tests.components.conftest import KEY
+from tests.pulumi.cluster import Cluster, Operator
 from tests.pulumi.stack import ALONE, ProjectStack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -78,10 +80,14 @@ class PoolStack:
 
 
 @pytest.fixture(scope="module")
-def cluster(api_server: Path) -> Cluster:
+def cluster(api_server: Path) -> Iterator[Cluster]:
     cluster = Cluster(api_server)
     cluster.prepare(nodes=8)
-    return cluster
+    operator = Operator(cluster)
+    operator.start()
+    yield cluster
+    operator.stop.set()
+    operator.join()
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +95,7 @@ def stack(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> PoolSta
     """A built pool; the tests below go on from one another's pool but each asks for what it needs."""
     stack = PoolStack(tmp_path_factory.mktemp("pool"), cluster)
     stack.ask()
-    build(stack)
+    stack.pulumi.up()
     return stack
 
 
@@ -100,31 +106,6 @@ def two_nodes(stack: PoolStack) -> PoolStack:
         stack.ask(size=2, replace=[])
         stack.pulumi.up()
     return stack
-
-
-def build(stack: PoolStack) -> None:
-    """The first `up`; the operator's part is done beside it, since PoolCapacity waits for the workers."""
-    process = subprocess.Popen(
-        ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--color=never"],
-        cwd=stack.pulumi.folder,
-        env=stack.pulumi.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    mark_workers_ready(stack.cluster, process)
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-
-
-def mark_workers_ready(cluster: Cluster, process: subprocess.Popen[str]) -> None:
-    while process.poll() is None:
-        try:
-            cluster.workers_are_ready(10)
-        except Exception:  # noqa: BLE001 - the NodeSet isn't there yet
-            time.sleep(0.5)
-        else:
-            return
 
 
 def test_a_pool_is_built(two_nodes: PoolStack) -> None:
@@ -201,7 +182,7 @@ def test_more_than_the_machines_can_give_is_refused_in_a_sentence(stack: PoolSta
 
 def test_another_kind_of_machines_is_refused_before_anything_is_done(stack: PoolStack) -> None:
     pool = dict(stack.pool)
-    machine = {"name": "m", "ssh": {"address": "192.0.2.1", "host_key": "k"}}
+    machine = {"name": "m", "ssh": {"address": "192.0.2.1", "host_key": KEY}}
     try:
         stack.ask(size=1, spares=0, replace=[], backend={"kind": "machines", "key_ref": "k", "machines": [machine]})
         done = stack.pulumi.run("preview")
@@ -244,5 +225,5 @@ def test_destroy_gives_every_machine_back(stack: PoolStack) -> None:
     stack.pulumi.destroy()
     assert stack.cluster.phases() == {}
     stack.ask(size=2, replace=[])
-    build(stack)
+    stack.pulumi.up()
     assert stack.cluster.count("Active") == 2

@@ -25,7 +25,7 @@ from sparewheel.capacity import driver
 from sparewheel.capacity.driver import Target, drive_pool, read_spec, release_pool
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.lease import held
-from sparewheel.kube.memory import MemoryKube
+from sparewheel.kube.memory import Call, MemoryKube
 from sparewheel.kube.port import (
     GPU_HOST,
     GPU_POOL,
@@ -65,7 +65,30 @@ class Cluster:
         for number in range(1, nodes + 1):
             self.node(f"n{number}")
         self.pool(spec())
-        self.kube.put(NODE_SET, {"metadata": {"name": "gpu", "namespace": "slurm"}, "status": {"readyReplicas": 2}})
+        self.kube.put(NODE_SET, {"metadata": {"name": "gpu", "namespace": "slurm"}, "spec": {}})
+        self.kube.after = self.operator
+        self.operating = True
+
+    def operator(self, call: Call) -> None:
+        """A worker gets ready on each node that gets active."""
+        if not (self.operating and call.resource == NODE and call.writes):
+            return
+        for name in ("n1", "n2", "n3"):
+            node = self.kube.peek(NODE, name) or {"metadata": {}}
+            if cast("dict[str, str]", node["metadata"].get("labels") or {}).get(LABEL_ROLE) == "active":
+                self.worker(name)
+
+    def worker(self, node: str) -> None:
+        labels = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/instance": "gpu"}
+        status = {
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": "SlurmNodeStateDrain", "status": "True"}]
+        }
+        pod = {
+            "metadata": {"name": f"worker-{node}", "namespace": "slurm", "labels": labels},
+            "spec": {"nodeName": node},
+            "status": status,
+        }
+        self.kube.put(POD, pod)
 
     def node(self, name: str) -> None:
         status = {
@@ -97,7 +120,10 @@ class Cluster:
         await release_pool(TARGET, incarnation, 120, self.said.append, self.clock)
 
     async def settle(self) -> None:
-        """What another driver writes when the pool is as asked."""
+        """What another driver leaves when the pool is as asked."""
+        for name in ("n1", "n2"):
+            labels = {LABEL_POOL: "gpu", LABEL_ROLE: "active"}
+            await self.kube.merge_patch(NODE, name, {"metadata": {"labels": labels}})
         generation = (await self.kube.get(GPU_POOL, "gpu", SPACE))["metadata"]["generation"]
         status = {"observedGeneration": generation, "active": 2}
         await self.kube.merge_patch(GPU_POOL, "gpu", {"status": status}, SPACE, "status")
@@ -142,7 +168,7 @@ async def test_a_pool_is_brought_to_its_size(cluster: Cluster) -> None:
     await cluster.drive()
     assert sorted(cluster.phases().values()) == ["Active", "Active", "Spare"]
     assert cluster.annotation() == "one"
-    assert cluster.said[-1] == "2 workers are ready"
+    assert cluster.said[-1] == "2 of 2 workers are ready"
 
 
 async def test_driving_twice_changes_nothing(cluster: Cluster) -> None:
@@ -167,7 +193,8 @@ async def test_a_pool_changed_in_the_cluster_is_not_driven(cluster: Cluster) -> 
 
 
 async def test_the_deadline_names_what_is_waited_for(cluster: Cluster) -> None:
-    cluster.kube.put(NODE_SET, {"metadata": {"name": "gpu", "namespace": "slurm"}, "status": {"readyReplicas": 1}})
+    cluster.operating = False
+    cluster.worker("n1")
     with pytest.raises(CapacityError, match=r"after 60 s, last: 1 of 2 workers are ready.*run it again"):
         await cluster.drive()
 
@@ -260,6 +287,18 @@ async def test_a_busy_worker_is_waited_for_until_the_drain_deadline(cluster: Clu
     await cluster.release()
     assert 20 <= cluster.clock.monotonic_seconds() - started < 25
     assert any("at the drain deadline" in line for line in cluster.said)
+
+
+async def test_a_pod_of_which_nothing_runs_is_not_waited_for(cluster: Cluster) -> None:
+    """Its object stays until kubelet has unmounted its disks, a minute at worst; the node may leave before."""
+    await cluster.drive()
+    active = next(name for name, phase in cluster.phases().items() if phase == "Active")
+    ended = [{"name": "a", "state": {"terminated": {"exitCode": 0}}}]
+    metadata = {"name": "gone", "namespace": "slurm", "deletionTimestamp": format_time(cluster.clock.now())}
+    cluster.kube.put(POD, {"metadata": metadata, "spec": {"nodeName": active}, "status": {"containerStatuses": ended}})
+    started = cluster.clock.monotonic_seconds()
+    await cluster.release()
+    assert cluster.clock.monotonic_seconds() - started < 10
 
 
 async def test_a_bad_node_is_not_given_back(cluster: Cluster) -> None:
