@@ -32,7 +32,10 @@ class ApiServer:
 
     def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Any:
         """Send and decode JSON. A kept connection that broke is made anew once, for any method: all are idempotent."""
-        token = (self.service_account / "token").read_text("ascii").strip()
+        try:
+            token = (self.service_account / "token").read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ApiError(f"{method} {path}: the service account's token cannot be read ({error})") from error
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": content_type}
         payload = None if body is None else json.dumps(body)
         fresh = self._connection is None
@@ -59,7 +62,10 @@ class ApiServer:
         text = response.read()
         if response.status >= 400:
             raise ApiError(f"{method} {path}: HTTP {response.status} {text[:300]!r}", response.status)
-        return json.loads(text) if text else None
+        try:
+            return json.loads(text) if text else None
+        except ValueError as error:
+            raise ApiError(f"{method} {path}: the answer is no JSON ({error})") from error
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -41,7 +41,7 @@ class DeviceFiles:
         addresses: dict[str, int] = {}
         if self._gpus.is_dir():
             for folder in self._gpus.iterdir():
-                minor = re.search(r"Device Minor:\s*(\d+)", (folder / "information").read_text("utf-8"))
+                minor = re.search(r"Device Minor:\s*(\d+)", (folder / "information").read_text("utf-8", "replace"))
                 if minor:
                     addresses[normalise_pci(folder.name)] = int(minor[1])
         return addresses

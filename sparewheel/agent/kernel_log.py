@@ -15,10 +15,17 @@ READ_BYTES = 8192
 """One read of /dev/kmsg returns one record; the kernel's records are smaller than this (PRINTKRB_RECORD_MAX)."""
 
 
-class KernelLog(Protocol):
-    """Yields what came since the last call; never blocks."""
+READ_RECORDS = 4096
+CHUNK_BYTES = 256 * 1024
+"""How much one call returns at most, so that a flood fills no memory; the next call goes on."""
 
-    def read_lines(self) -> list[str]: ...
+
+class KernelLog(Protocol):
+    """Yields what came since the last call, at most a chunk of it; never blocks."""
+
+    def read_lines(self) -> list[str]:
+        """Empty when there is nothing more for now. Raises OSError when the log cannot be read."""
+        ...
 
 
 class KmsgDevice:
@@ -30,7 +37,7 @@ class KmsgDevice:
 
     def read_lines(self) -> list[str]:
         lines: list[str] = []
-        while True:
+        while len(lines) < READ_RECORDS:
             try:
                 record = os.read(self._descriptor, READ_BYTES)
             except OSError as error:
@@ -43,10 +50,14 @@ class KmsgDevice:
             if not record:
                 return lines
             lines.append(record.decode("utf-8", "replace").split("\n", 1)[0])
+        return lines
 
 
 class KmsgFile:
-    """A file that grows. A new file under the name, or a shorter one, is read from its start."""
+    """A file that grows. A new file under the name, or a shorter one, is read from its start.
+
+    Of a line longer than any record of the kernel only the start is given.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -55,22 +66,23 @@ class KmsgFile:
         self._rest = b""
 
     def read_lines(self) -> list[str]:
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY)
-        except FileNotFoundError:
-            return []
+        lines: list[str] = []
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             status = os.fstat(descriptor)
             if status.st_ino != self._inode or status.st_size < self._offset:
                 self._inode, self._offset, self._rest = status.st_ino, 0, b""
-            if status.st_size == self._offset:
-                return []
-            data = os.pread(descriptor, status.st_size - self._offset, self._offset)
+            while not lines and self._offset < status.st_size:
+                lines = self._lines_of(os.pread(descriptor, CHUNK_BYTES, self._offset))
         finally:
             os.close(descriptor)
+        return lines
+
+    def _lines_of(self, data: bytes) -> list[str]:
         self._offset += len(data)
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        return [line.decode("utf-8", "replace") for line in whole if line]
+        *whole, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:READ_BYTES]
+        return [line[:READ_BYTES].decode("utf-8", "replace") for line in whole if line]
 
 
 def open_kernel_log(path: Path) -> KernelLog:

@@ -35,9 +35,12 @@ class NodeWriter:
 
     def load(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """``(Node, status of NodeHealth)``; the NodeHealth is made where there is none or an older Node's."""
-        node = self._api.request("GET", f"/api/v1/nodes/{self._name}")
-        uid = node["metadata"]["uid"]
-        status = self._load_health(uid)
+        try:
+            node = self._api.request("GET", f"/api/v1/nodes/{self._name}")
+            uid = node["metadata"]["uid"]
+            status = self._load_health(uid)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ApiError(f"Node {self._name}: the answer is no object of Kubernetes ({error!r})") from error
         if uid != self._uid:
             self._condition = None  # the Node was made anew, without our condition
         self._uid = uid
@@ -89,3 +92,5 @@ class NodeWriter:
             except ApiError as error:
                 if error.status != 409:
                     log.warning("event for %s not written: %s", fault.code, error)
+                if error.status == 0:
+                    return  # no answer: each more would hold the next heartbeat for its timeout

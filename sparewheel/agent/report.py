@@ -34,6 +34,7 @@ class Seen:
     jobs_observed: datetime | None = None
     malformed_lines: int = 0
     kernel_log_sequence: int | None = None
+    kernel_log_error: str = ""
     message: str = ""
 
 
@@ -86,6 +87,8 @@ def condition(seen: Seen) -> tuple[str, str, str]:
         return "Unknown", REASON_NOT_EVALUATED, seen.message or "the GPUs could not be counted"
     if seen.seen_gpus < seen.expected_gpus:
         return "False", REASON_COUNT_MISMATCH, f"{seen.seen_gpus} of {seen.expected_gpus} GPUs are seen"
+    if seen.kernel_log_error:
+        return "Unknown", REASON_NOT_EVALUATED, seen.kernel_log_error
     return "True", REASON_ALL_HEALTHY, f"{seen.seen_gpus} of {seen.expected_gpus} GPUs are seen, no fault is open"
 
 

@@ -21,6 +21,10 @@ from sparewheel.faults.lines import DRILL_PREFIX, LineReader, MalformedLineError
 log = logging.getLogger(__name__)
 
 
+CHUNKS_A_TURN = 4
+"""Chunks of the kernel log read in one turn: in a flood too, a heartbeat is never late for more than a second."""
+
+
 class Watcher:
     """Keeps ``seen`` up to date. ``allow_drills``: records that user space marked as a drill count."""
 
@@ -50,18 +54,29 @@ class Watcher:
         """Go on from what an earlier agent of the same boot reported; a report of another boot says nothing."""
         if status.get("bootId") != self.seen.boot_id:
             return
-        self.seen.faults = [_fault_from(row) for row in status.get("faults", [])]
+        self.seen.faults = [fault for row in status.get("faults", []) if (fault := _fault_from(row)) is not None]
         self.seen.malformed_lines = int(status.get("malformedLines", 0))
         self.seen.kernel_log_sequence = status.get("kernelLogSequence")
         if not self._pinned:
             self.seen.expected_gpus = int(status.get("gpus", {}).get("expected", 0))
 
     def read_kernel_log(self, now: datetime, since_boot_seconds: float) -> bool:
-        """True when the faults changed. ``since_boot_seconds``: CLOCK_MONOTONIC, the log's own clock."""
-        before = (list(self.seen.faults), self.seen.malformed_lines)
-        for line in self._kernel_log.read_lines():
-            self._take(line, now, since_boot_seconds)
-        return before != (self.seen.faults, self.seen.malformed_lines)
+        """True when faults came or ask for more than before; a repeat waits for the heartbeat.
+
+        ``since_boot_seconds``: CLOCK_MONOTONIC, the log's own clock.
+        """
+        before = {(fault.code, fault.device, fault.action) for fault in self.seen.faults}
+        try:
+            for _ in range(CHUNKS_A_TURN):
+                lines = self._kernel_log.read_lines()
+                for line in lines:
+                    self._take(line, now, since_boot_seconds)
+                if not lines:
+                    break
+            self.seen.kernel_log_error = ""
+        except OSError as error:
+            self.seen.kernel_log_error = f"the kernel log cannot be read: {error}"
+        return before != {(fault.code, fault.device, fault.action) for fault in self.seen.faults}
 
     def _take(self, line: str, now: datetime, since_boot_seconds: float) -> None:
         if line.startswith(" "):
@@ -83,7 +98,8 @@ class Watcher:
             finding = reader.read(record.text.removeprefix(DRILL_PREFIX))
         except MalformedLineError as error:
             self.seen.malformed_lines += 1
-            log.warning("%s", error)
+            if self.seen.malformed_lines.bit_count() == 1:  # the 1st, 2nd, 4th, 8th: a flood fills no log
+                log.warning("%s (%d so far)", error, self.seen.malformed_lines)
             return
         if finding is None:
             return
@@ -99,7 +115,8 @@ class Watcher:
 
     def read_gpus(self, now: datetime) -> None:
         reading: GpuReading = self._gpus.read()
-        self.seen.seen_gpus, self.seen.message = reading.seen, reading.message
+        self.seen.seen_gpus = reading.seen
+        self.seen.message = "; ".join(text for text in (reading.message, self.seen.kernel_log_error) if text)
         if reading.seen is None:
             return
         self._index_by_pci |= reading.index_by_pci
@@ -133,7 +150,16 @@ def _has(faults: Sequence[OpenFault], code: str) -> bool:
     return any(fault.code == code for fault in faults)
 
 
-def _fault_from(row: Mapping[str, Any]) -> OpenFault:
+def _fault_from(row: Mapping[str, Any]) -> OpenFault | None:
+    """None for one of a version that knows more than this one; it is read anew from the log when it comes again."""
+    try:
+        return _read_fault(row)
+    except (KeyError, TypeError, ValueError) as error:
+        log.warning("an earlier report of %s cannot be read: %s", row.get("code"), error)
+        return None
+
+
+def _read_fault(row: Mapping[str, Any]) -> OpenFault:
     return OpenFault(
         code=row["code"],
         device=row.get("device", ""),

@@ -12,6 +12,7 @@ from sparewheel.faults.catalogue import apply_override, xid_rule
 from sparewheel.faults.lines import Finding
 
 MAX_MESSAGE_CHARACTERS = 300
+_RANKS = {action: rank for rank, action in enumerate(Action)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +78,4 @@ def fold(faults: Sequence[OpenFault], new: OpenFault, *, limit: int = 64) -> lis
 
 
 def _rank(fault: OpenFault) -> int:
-    return list(Action).index(fault.action)
+    return _RANKS[fault.action]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FACILITY_KERNEL = 0
+MAX_64_BITS = 2**63 - 1
+"""What NodeHealth can hold of a sequence number; the kernel counts from 0."""
 
 
 class MalformedRecordError(ValueError):
@@ -38,6 +40,6 @@ def parse_record(line: str) -> KernelRecord:
         priority, sequence, since_boot_us = int(fields[0]), int(fields[1]), int(fields[2])
     except ValueError as error:
         raise MalformedRecordError(f"kmsg record with a head that is no number: {line[:80]!r}") from error
-    if priority < 0:
-        raise MalformedRecordError(f"kmsg record with a negative priority: {line[:80]!r}")
+    if priority < 0 or not 0 <= sequence <= MAX_64_BITS or not 0 <= since_boot_us <= MAX_64_BITS:
+        raise MalformedRecordError(f"kmsg record with a number out of range: {line[:80]!r}")
     return KernelRecord(priority >> 3, priority & 7, sequence, since_boot_us, text)

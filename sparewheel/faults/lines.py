@@ -13,14 +13,14 @@ DRILL_PREFIX = "sparewheel-drill: "
 """Text of a record that somebody wrote on purpose through /dev/kmsg; such a record is never of kernel origin."""
 
 _PCI = r"(?:PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?"
-_XID = re.compile(rf"NVRM: Xid \({_PCI}\): (?P<code>\d+)(?:,\s*(?P<rest>.*))?\s*$")
+_XID = re.compile(rf"NVRM: Xid \({_PCI}\): (?P<code>[0-9]{{1,9}})(?:,\s*(?P<rest>.*))?\s*$")
 _XID_ANY = re.compile(r"NVRM: Xid\b")
 _OFF_BUS = re.compile(rf"NVRM: GPU {_PCI}: GPU has fallen off the bus")
 _OFF_BUS_FIRST = re.compile(rf"NVRM: The NVIDIA GPU {_PCI}\s*$")
 _OFF_BUS_MIDDLE = re.compile(r"NVRM: \(PCI ID: [0-9a-fA-F]{4}:[0-9a-fA-F]{4}\) installed in this system has\s*$")
 _OFF_BUS_LAST = re.compile(r"NVRM: fallen off the bus and is not responding to commands")
 _FATAL = re.compile(r"(?<![A-Za-z])Fatal(?![A-Za-z])")
-_RECOVERY = re.compile(r"to (?P<code>0x[0-9a-fA-F]+)")
+_RECOVERY = re.compile(r"to (?P<code>0x[0-9a-fA-F]{1,8})(?![0-9a-fA-F])")
 
 
 def normalise_pci(address: str) -> str:
