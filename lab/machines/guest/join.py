@@ -68,6 +68,8 @@ def kubelet_config(membership: Membership) -> dict[str, Any]:
         "clusterDNS": ["10.77.0.1"],
         "resolvConf": "/etc/resolv.conf",
         "podLogsDir": "/var/log/pods",
+        # A new user's account, a file of a ConfigMap, is in every running pod within half a minute instead of two.
+        "syncFrequency": "20s",
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "100Mi"},
         "providerID": f"machines://{membership.node_name}",
