@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 import httpx
@@ -42,10 +43,11 @@ class HttpNotifier:
             ) from error
         headers = {IDEMPOTENCY_HEADER: key, "User-Agent": "sparewheel"}
         try:
-            response = await self._client.post(
-                url, json=body(route.format, event), headers=headers, timeout=TIMEOUT_SECONDS
-            )
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            async with asyncio.timeout(TIMEOUT_SECONDS):  # httpx's own is for each byte: a trickle would never end
+                response = await self._client.post(
+                    url, json=body(route.format, event), headers=headers, timeout=TIMEOUT_SECONDS
+                )
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             raise NotifyError(
                 f"route {route_name}: no answer ({type(error).__name__}); check the receiver and its address"
             ) from None

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from sparewheel.api.names import CONTROLLER_LEASE
 from sparewheel.api.remediation import Outcome, Remediation
@@ -201,7 +202,7 @@ class Controller:
 
     def _take(self, record: Remediation | None) -> None:
         """Work on the incident, unless nothing of it is left to do."""
-        if record is None or record.metadata.name in self.state.taken or not _unfinished(record):
+        if record is None or record.metadata.name in self.state.taken or not _unfinished(record, self.clock.now()):
             return
         incident = Incident(self.ports, Journal(self.kube, record), taken_monotonic=self.clock.monotonic_seconds())
         self.state.taken[record.metadata.name] = incident
@@ -304,7 +305,7 @@ class Controller:
 
     def _finish(self, name: str) -> None:
         incident = self.state.taken.get(name)
-        if incident is not None and not _unfinished(incident.record):
+        if incident is not None and not _unfinished(incident.record, self.clock.now()):
             log.info("event=done incident=%s outcome=%s", name, incident.record.status.outcome)
             self.state.records[name] = incident.record
             self._forget(name)
@@ -315,13 +316,13 @@ class Controller:
             self.queue.drop(Key(track, name))
 
 
-def _unfinished(record: Remediation) -> bool:
+def _unfinished(record: Remediation, now: datetime) -> bool:
     """Open, or a job still followed, or a message still to deliver."""
     status = record.status
     return (
         status.outcome is Outcome.OPEN
         or any(not job.closed for job in status.jobs)
-        or any(delivery.delivered_at is None for delivery in status.outbox)
+        or bool(outbox.undelivered(record, now))
     )
 
 

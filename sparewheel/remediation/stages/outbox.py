@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sparewheel.api.remediation import Delivery, FenceKind, NodeStage
+from sparewheel.api.remediation import Delivery, FenceKind, NodeStage, Remediation
 from sparewheel.notify.port import NotifyError
 from sparewheel.remediation.decide.record import delivered, delivery_failed, ended
 from sparewheel.remediation.decide.sentences import EVENT_DETECTED, event_body
@@ -15,10 +15,10 @@ WAIT_FOR_JOBS_SECONDS = 5.0
 LAPSE_HOURS = 24
 
 
-def undelivered(incident: Incident, now: datetime) -> list[Delivery]:
+def undelivered(record: Remediation, now: datetime) -> list[Delivery]:
     """Messages still to be sent; one not accepted for a day lapses, its last error stays in the record."""
     oldest = now - timedelta(hours=LAPSE_HOURS)
-    return [d for d in incident.record.status.outbox if d.delivered_at is None and d.created_at > oldest]
+    return [d for d in record.status.outbox if d.delivered_at is None and d.created_at > oldest]
 
 
 def _due(incident: Incident, delivery: Delivery) -> datetime:
@@ -33,7 +33,7 @@ async def act(incident: Incident) -> float | None:
     """Send what is due; seconds until the next is, None when the outbox is empty."""
     await incident.journal.make_sure()  # by an older version a message would be sent that has been delivered
     pauses: list[float] = []
-    for delivery in undelivered(incident, incident.now()):
+    for delivery in undelivered(incident.record, incident.now()):
         left = (_due(incident, delivery) - incident.now()).total_seconds()
         if left > 0:
             pauses.append(min(left, 0.5) if not delivery.attempts else left)

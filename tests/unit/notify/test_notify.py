@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -119,3 +120,27 @@ async def test_a_route_that_is_gone_and_a_secret_that_is_missing() -> None:
         route = Route(name="team", url_ref=SecretKeyRef(name="routes", key="team"))
         with pytest.raises(NotifyError, match="secret routes"):
             await HttpNotifier(lambda: {"team": route}, no_secret, client).send("team", EVENT, "k")
+
+
+async def test_an_answer_that_trickles_for_ever_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparewheel.notify.client.TIMEOUT_SECONDS", 0.5)
+    ended = asyncio.Event()
+
+    async def trickle(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        try:
+            while not ended.is_set():
+                writer.write(b"X-More: 1\r\n")
+                await writer.drain()
+                await asyncio.sleep(0.1)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(trickle, "127.0.0.1", 0)
+    async with server, httpx.AsyncClient() as client:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(NotifyError, match="no answer"):
+            await notifier(f"http://127.0.0.1:{port}/", client).send("team", EVENT, "k")
+        ended.set()

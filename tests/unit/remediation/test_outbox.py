@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from sparewheel.api.remediation import Remediation
@@ -51,3 +53,13 @@ async def test_a_delivery_whose_journal_entry_lost_its_answer_is_not_sent_again(
         await outbox.act(incident)
     assert await outbox.act(incident) is None
     assert len(world.receiver.tries) == 1
+
+
+async def test_what_nobody_accepts_lapses_and_lets_go_of_the_incident() -> None:
+    world, incident, record = scene()
+    world.receiver.failing = 1
+    end = world.clock.now() + timedelta(hours=outbox.LAPSE_HOURS, seconds=1)
+    assert await outbox.act(incident) is not None
+    assert outbox.undelivered(incident.record, world.clock.now())
+    assert not outbox.undelivered(incident.record, end)
+    assert len(incident.record.status.outbox) == len(record.status.outbox) == 1
