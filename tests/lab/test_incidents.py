@@ -36,7 +36,9 @@ spec:
 
 @pytest.fixture(scope="session")
 def standing(data_centre: DataCentre, lab_paths: Paths) -> Iterator[Platform]:
-    """The stack on the data centre, and somewhere for messages to go."""
+    """The stack on the data centre, and somewhere for messages to go. Hosts that others have joined leave first."""
+    if not kubectl(lab_paths, "get", "crd", "gpupools.sparewheel.dev", "--ignore-not-found", "-o", "name").strip():
+        data_centre.reset()
     stack.up(lab_paths)
     with receiver(MACHINE_IP, 8900) as inbox:
         platform = Platform(lab_paths, Researcher(lab_paths, "alice"), inbox)
