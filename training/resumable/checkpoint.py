@@ -194,7 +194,10 @@ class Checkpoints:
 
 def load(folder: Path) -> Snapshot:
     """Read a checkpoint and verify every byte of it; CheckpointError says what is wrong."""
-    manifest = read_json(folder / MANIFEST)
+    try:
+        manifest = read_json(folder / MANIFEST)
+    except OSError as error:
+        raise CheckpointError(f"{folder} can't be read: {error}") from error
     if manifest is None:
         raise CheckpointError(f"{folder} has no readable {MANIFEST}")
     parts: list[bytes] = []
@@ -207,8 +210,12 @@ def load(folder: Path) -> Snapshot:
         payload = b"".join(parts)
         if digest(payload) != manifest["whole_sha256"]:
             raise CheckpointError(f"{folder} is damaged: the shards don't make the state that was saved")
-        return Snapshot(manifest["step"], payload, manifest["facts"])
-    except (KeyError, TypeError) as error:
+        step, facts = manifest["step"], manifest["facts"]
+        named = _FOLDER.match(folder.name)
+        if named is None or step != int(named[1]) or not isinstance(facts, dict):
+            raise CheckpointError(f"{folder / MANIFEST} is damaged: its step or facts aren't this checkpoint's")
+        return Snapshot(step, payload, facts)
+    except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / MANIFEST} isn't a manifest of ours ({error!r})") from error
     except OSError as error:
         raise CheckpointError(f"{folder} can't be read: {error}") from error

@@ -61,6 +61,7 @@ class Fence:
             for later in self._attempts(_START)
             if attempt < later <= self.attempt
             and (start := read_json(self.folder / f"{later.name}{_START}")) is not None
+            and isinstance(start.get("step"), int)
         ]
         return min(steps, default=None)
 

@@ -47,7 +47,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """The object at `path`; None where there is no such file or it isn't a JSON object."""
     try:
         content: object = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
 import tempfile
@@ -148,7 +149,7 @@ def test_a_removal_killed_at_any_point_leaves_the_newest(memory: Path) -> None:
             break
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "empty manifest"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "folder", "other step", "no facts", "empty"])
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path, damage: str) -> None:
     store = Checkpoints(tmp_path, FIRST)
     save(store, 10)
@@ -163,6 +164,13 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path, dama
             shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         case "missing":
             shard.unlink()
+        case "folder":
+            (folder / MANIFEST).unlink()
+            (folder / MANIFEST).mkdir()
+        case "other step" | "no facts":
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+            manifest |= {"step": 30} if damage == "other step" else {"facts": None}
+            (folder / MANIFEST).write_text(json.dumps(manifest))
         case _:
             (folder / MANIFEST).write_bytes(b"")
     found = store.newest()
