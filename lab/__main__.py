@@ -1,5 +1,6 @@
 """`python -m lab`: the data centre on this machine."""
 
+import re
 import sys
 from enum import StrEnum
 from typing import Annotated
@@ -28,7 +29,7 @@ ERRORS = (
     SupervisorError,
     ToolchainError,
     ValueError,
-    FileNotFoundError,
+    OSError,
 )
 
 
@@ -124,7 +125,7 @@ def inject(
     bite: Annotated[Bite, typer.Option(help="What it does to the processes on that GPU.")] = Bite.CRASH,
 ) -> None:
     """Let a GPU fail: the kernel says so in the host's log, and the fault bites."""
-    if not fault.startswith("xid") or not fault[3:].isdigit():
+    if not re.fullmatch("xid[0-9]{1,4}", fault):
         raise typer.BadParameter(f"{fault!r} is not xid and a number, such as xid79")
     paths = paths_from_environment()
     done = inject_xid(paths, load_inventory(paths.state).host(host), int(fault[3:]), gpu, bite)
@@ -136,6 +137,8 @@ def main() -> None:
     """Errors of the data centre are one line."""
     try:
         app()
+    except PermissionError as error:
+        sys.exit(f"error: {error}; the data centre belongs to root, run the command again with sudo")
     except ERRORS as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:

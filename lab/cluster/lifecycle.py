@@ -22,7 +22,15 @@ from lab.machines.disk import make_disk
 from lab.machines.gpus import device_nodes
 from lab.machines.guest.images import mark_current
 from lab.machines.image_store import changed_tars, stale_tars, update_store
-from lab.machines.inventory import DEFAULT_GPU_HOSTS, Host, Inventory, load_inventory, save_inventory
+from lab.machines.inventory import (
+    DEFAULT_GPU_HOSTS,
+    MOST_GPU_HOSTS,
+    Host,
+    Inventory,
+    build_inventory,
+    load_inventory,
+    save_inventory,
+)
 from lab.machines.kmsg import start_log
 from lab.machines.own_programs import build_own_programs, outdated
 from lab.machines.pause import make_pause_image
@@ -103,7 +111,7 @@ class DataCentre:
             if (self.paths.run / "state.json").exists():
                 self.supervisor.ensure_running(self.paths.logs / "supervisor.log")
             self.supervisor.shutdown()
-            for host in self.hosts():
+            for host in self._hosts_to_end():
                 self.power.off_without_supervisor(host)
             self.power.groups.remove_all()
             remove_bridge(self.paths.state)
@@ -111,6 +119,13 @@ class DataCentre:
             for folder in (self.paths.state, self.paths.run):
                 if folder.exists():
                     shutil.rmtree(folder)
+
+    def _hosts_to_end(self) -> list[Host]:
+        """Hosts of the inventory; every host that may be there when it is damaged."""
+        try:
+            return self.hosts()
+        except ValueError:
+            return list(build_inventory(MOST_GPU_HOSTS).hosts)
 
     def reset(self, hooks: list[Callable[[], None]] | None = None) -> None:
         """A clean running data centre: all hosts on and healthy, GPU hosts outside the cluster, logs new.

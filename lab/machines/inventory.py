@@ -85,7 +85,9 @@ def save_inventory(state: Path, gpu_hosts: int) -> Inventory:
     """Write the size down, so that every later command sees the same machines."""
     inventory = build_inventory(gpu_hosts)
     state.mkdir(parents=True, exist_ok=True)
-    (state / "inventory.json").write_text(json.dumps({"gpuHosts": gpu_hosts}))
+    new = state / ".inventory.json.new"
+    new.write_text(json.dumps({"gpuHosts": gpu_hosts}))
+    new.replace(state / "inventory.json")
     return inventory
 
 
@@ -94,4 +96,9 @@ def load_inventory(state: Path) -> Inventory:
     path = state / "inventory.json"
     if not path.exists():
         raise FileNotFoundError(f"no data centre in {state}; run 'python -m lab up' first")
-    return build_inventory(int(json.loads(path.read_text())["gpuHosts"]))
+    try:
+        return build_inventory(int(json.loads(path.read_text())["gpuHosts"]))
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error}); 'python -m lab down' removes all, 'up' makes it anew"
+        ) from error
