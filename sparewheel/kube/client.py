@@ -104,7 +104,9 @@ class KubeClient:
                 path_of(request.resource, request.namespace),
                 {**params, "continue": token} if token else params,
             )
-            items.extend(cast("list[Json]", page.get("items") or []))
+            if "items" not in page:  # something else answered: never read as "there are none"
+                raise UnavailableError(f"{request}: {self.access.server} answered with no list; is it an API server?")
+            items.extend(cast("list[Json]", page["items"] or []))
             metadata = cast("Json", page.get("metadata") or {})
             token = str(metadata.get("continue") or "")
             if not token:
@@ -222,7 +224,7 @@ class KubeClient:
             ) from error
         if response.is_success:
             try:
-                return cast("dict[str, Any]", msgspec.json.decode(response.content))
-            except msgspec.DecodeError as error:
-                raise UnavailableError(f"{request}: answer is no JSON: {error}") from error
+                return msgspec.json.decode(response.content, type=dict[str, Any])
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise UnavailableError(f"{request}: answer is no JSON object: {error}") from error
         raise error_from_status(request, response)

@@ -65,6 +65,13 @@ async def test_answers_become_errors(answer: httpx.Response, error: type[KubeErr
     assert type(caught.value) is error
 
 
+@pytest.mark.parametrize("content", [b"[1]", b"null", b"<html>", b"{}", b'{"ok": true}', b"\xff", b'{"items": ['])
+async def test_what_is_no_list_is_never_an_empty_one(content: bytes) -> None:
+    async with client_of(lambda _: httpx.Response(200, content=content)) as kube:
+        with pytest.raises(UnavailableError):
+            await kube.list(NODE)
+
+
 async def test_busy_says_when_to_ask_again() -> None:
     async with client_of(lambda _: httpx.Response(429, headers={"Retry-After": "10"})) as client:
         with pytest.raises(TooManyRequestsError) as caught:
