@@ -10,7 +10,6 @@ import os
 import secrets
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from ruamel.yaml import YAML
 from lab.machines.inventory import MACHINE_IP, load_inventory
 from lab.machines.ssh import make_key
 from lab.paths import Paths, paths_from_environment
+from lab.pulumi_run import release_dead_locks, run
 from lab.toolchain.paths import REPOSITORY
 from lab.toolchain.progress import step
 
@@ -135,24 +135,18 @@ def pulumi(paths: Paths, verb: str, *arguments: str) -> str:
 
 
 def _run(paths: Paths, arguments: list[str], folder_of_project: Path = REPOSITORY, stdin: str | None = None) -> str:
-    done = subprocess.run(
-        ["pulumi", *arguments, "--non-interactive", "--color=never"],
-        cwd=folder_of_project,
-        env={**os.environ, **environment(paths)},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    release_dead_locks(folder(paths) / "backend")
+    env = {**os.environ, **environment(paths)}
+    done = run([*arguments, "--non-interactive", "--color=never"], folder_of_project, env, stdin)
     log = folder(paths) / "log"
     log.mkdir(parents=True, exist_ok=True)
-    text = done.stdout + done.stderr
+    text = done.out + done.err
     if arguments[0] in {"up", "preview", "refresh", "destroy"}:
         (log / f"{arguments[0]}.log").write_text(text, "utf-8")
-    if done.returncode != 0:
+    if done.code != 0:
         end = "\n".join(text.strip().splitlines()[-40:])
-        raise StackError(f"'pulumi {' '.join(arguments[:2])}' ended with {done.returncode}; log in {log}:\n{end}")
-    return done.stdout
+        raise StackError(f"'pulumi {' '.join(arguments[:2])}' ended with {done.code}; log in {log}:\n{end}")
+    return done.out
 
 
 def _make_project(paths: Paths) -> None:

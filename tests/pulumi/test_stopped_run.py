@@ -1,0 +1,96 @@
+"""A run that is stopped by Ctrl-C or killed: nothing is left running, and the next run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.pulumi_run import release_dead_locks, run
+from tests.pulumi.stack import ROOT, ProjectStack
+
+pytestmark = pytest.mark.slow
+SLOW = """
+import pulumi
+from pulumi_command import local
+
+local.Command("slow", create="sleep 300.25")
+"""
+RUNNER = """
+import sys
+from pathlib import Path
+from lab.pulumi_run import run
+
+run(["up", "--yes", "--skip-preview", "--non-interactive"], Path(sys.argv[1]), __import__("os").environ)
+"""
+
+
+def sleepers() -> list[int]:
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"sleep", b"300.25"]:
+                found.append(int(entry.name))
+    return found
+
+
+def start(stack: ProjectStack) -> subprocess.Popen[bytes]:
+    env = {**stack.env, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen([sys.executable, "-c", RUNNER, str(stack.folder)], env=env, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not sleepers() and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.1)
+    assert sleepers()
+    return process
+
+
+def session_of(stack: ProjectStack) -> list[str]:
+    """Processes that still have the stack's backend in their environment."""
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if str(stack.backend).encode() in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+def test_ctrl_c_leaves_nothing_running_and_no_lock(tmp_path: Path) -> None:
+    stack = ProjectStack(tmp_path, SLOW)
+    process = start(stack)
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=30)
+    assert session_of(stack) == []
+    release_dead_locks(stack.backend)
+    (stack.folder / "__main__.py").write_text("")
+    stack.up()
+
+
+def test_the_lock_of_a_killed_run_is_released_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+    stack = ProjectStack(tmp_path, SLOW)
+    process = start(stack)
+    assert release_dead_locks(stack.backend) == []
+    assert stack.run("up", "--yes", "--skip-preview").code != 0, "a stack that is being changed is locked"
+    for pid in [int(e.name) for e in Path("/proc").iterdir() if e.name.isdigit()]:
+        try:
+            if pid != os.getpid() and str(stack.backend).encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+        except OSError:
+            continue
+    process.wait(timeout=30)
+    assert len(release_dead_locks(stack.backend)) == 1
+    (stack.folder / "__main__.py").write_text("")
+    done = run(["up", "--yes", "--skip-preview", "--non-interactive"], stack.folder, stack.env)
+    assert done.code == 0, done.out + done.err
