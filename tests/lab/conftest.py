@@ -10,6 +10,7 @@ import pytest
 
 from lab.cluster.bootstrap import kubectl as run_kubectl
 from lab.cluster.lifecycle import DataCentre
+from lab.images.ensure import ensure_images
 from lab.machines.inventory import Inventory, load_inventory
 from lab.paths import Paths, paths_from_environment
 from tests.lab.machine import Machine
@@ -43,7 +44,8 @@ def lab_paths() -> Paths:
 
 @pytest.fixture(scope="session")
 def data_centre(lab_paths: Paths) -> DataCentre:
-    """A data centre that is up."""
+    """A data centre that is up, with images of the code as it is."""
+    ensure_images(lab_paths)
     centre = DataCentre(lab_paths)
     centre.up()
     return centre
