@@ -10,6 +10,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -110,11 +111,14 @@ class ProjectStack:
     def up(self, *arguments: str) -> str:
         return self.good("up", "--yes", "--skip-preview", *arguments)
 
-    def preview_is_clean(self) -> None:
-        self.good("preview", "--expect-no-changes", "--diff")
+    def is_quiet(self) -> None:
+        """No change and no drift: what must hold before, during and after a healing."""
 
-    def has_no_drift(self) -> None:
-        self.good("refresh", "--preview-only", "--expect-no-changes", "--diff")
+        def look(arguments: str) -> None:
+            self.good(*arguments.split(), "--expect-no-changes", "--diff")
+
+        with ThreadPoolExecutor() as threads:  # both only look, so they can do so side by side
+            list(threads.map(look, ["preview", "refresh --preview-only"]))
 
     def destroy(self) -> str:
         return self.good("destroy", "--yes", "--skip-preview")

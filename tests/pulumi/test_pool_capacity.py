@@ -36,8 +36,14 @@ images = Images(**dict.fromkeys(
     ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "login", "base", "sparewheel"), "registry.example/image:1"))
 kubeconfig = pulumi.Output.secret(Path(wanted["kubeconfig"]).read_text())
 provider = k8s.Provider("cluster", kubeconfig=kubeconfig, cluster_identifier="test")
+if "capacity" in wanted["pool"]:
+    import components.gpu_node_pool as module
+
+    made = module.PoolCapacity
+    renamed = wanted["pool"].pop("capacity")
+    module.PoolCapacity = lambda name, **arguments: made(renamed, **arguments)
 GpuNodePool(
-    wanted["name"],
+    "pool",
     Pool.model_validate(wanted["pool"]),
     images,
     kubeconfig=kubeconfig,
@@ -53,7 +59,6 @@ class PoolStack:
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         self.pulumi = ProjectStack(folder, ALONE + PROGRAM)
         self.cluster = cluster
-        self.name = "pool"
         self.pool: dict[str, Any] = {
             "name": "gpu",
             "size": 2,
@@ -65,18 +70,13 @@ class PoolStack:
 
     def ask(self, **changes: Any) -> None:
         self.pool |= changes
-        wanted = {"kubeconfig": str(self.cluster.kubeconfig), "name": self.name, "pool": self.pool}
+        wanted = {"kubeconfig": str(self.cluster.kubeconfig), "pool": self.pool}
         (self.pulumi.folder / "wanted.json").write_text(json.dumps(wanted))
 
     def capacity(self) -> dict[str, Any]:
         found = self.pulumi.resources("PoolCapacity")
         assert len(found) == 1
         return found[0]
-
-    def is_quiet(self) -> None:
-        """No change, no drift: what must hold before, during and after a healing."""
-        self.pulumi.preview_is_clean()
-        self.pulumi.has_no_drift()
 
 
 @pytest.fixture(scope="module")
@@ -114,52 +114,27 @@ def test_a_pool_is_built(two_nodes: PoolStack) -> None:
 
 
 def test_after_a_healing_a_second_look_finds_no_change_and_no_drift(two_nodes: PoolStack) -> None:
-    stack = two_nodes
-    phases = stack.cluster.phases()
+    phases = two_nodes.cluster.phases()
     bad = next(name for name, phase in phases.items() if phase == "Active")
     spare = next(name for name, phase in phases.items() if phase == "Spare")
-    stack.cluster.heal(bad, spare)
-    stack.is_quiet()
+    two_nodes.cluster.heal(bad, spare)
+    two_nodes.pulumi.is_quiet()
 
 
-def test_resize_up_and_down(stack: PoolStack) -> None:
-    stack.ask(size=3)
-    said = stack.pulumi.good("preview", "--diff")
-    assert "size" in said
-    stack.pulumi.up()
-    assert stack.cluster.count("Active") == 3
-    stack.ask(size=1)
-    stack.pulumi.up()
-    assert stack.cluster.count("Active") == 1
-
-
-def test_a_host_is_replaced_on_request_and_only_once(two_nodes: PoolStack) -> None:
-    stack = two_nodes
-    bad = next(name for name, phase in stack.cluster.phases().items() if phase == "Active")
-    stack.ask(replace=[bad])
-    stack.pulumi.up()
-    assert stack.cluster.phases()[bad] == "Quarantined"
-    assert stack.cluster.count("Active") == 2
-    after = stack.cluster.phases()
-    stack.pulumi.up()
-    assert stack.cluster.phases() == after
-
-
-def test_a_forced_replacement_releases_nothing(stack: PoolStack) -> None:
+@pytest.mark.parametrize("how", ["target-replace", "taint", "rename"])
+def test_a_forced_replacement_releases_nothing(two_nodes: PoolStack, how: str) -> None:
     """The engine creates the new one, then deletes the old one, on the same name."""
-    before, old = stack.cluster.phases(), stack.capacity()
-    stack.pulumi.up("--target-replace", old["urn"])
-    assert stack.capacity()["id"] != old["id"]
-    assert stack.cluster.phases() == before
-    stack.pulumi.preview_is_clean()
-
-
-def test_a_tainted_resource_is_replaced_without_harm(stack: PoolStack) -> None:
-    before, old = stack.cluster.phases(), stack.capacity()
-    stack.pulumi.good("state", "taint", old["urn"], "--yes")
-    stack.pulumi.up()
-    assert stack.capacity()["id"] != old["id"]
-    assert stack.cluster.phases() == before
+    before, old = two_nodes.cluster.phases(), two_nodes.capacity()
+    if how == "target-replace":
+        two_nodes.pulumi.up("--target-replace", old["urn"])
+    elif how == "taint":
+        two_nodes.pulumi.good("state", "taint", old["urn"], "--yes")
+        two_nodes.pulumi.up()
+    else:
+        two_nodes.ask(capacity="another-name")
+        two_nodes.pulumi.up()
+    assert two_nodes.capacity()["id"] != old["id"]
+    assert two_nodes.cluster.phases() == before
 
 
 def test_what_somebody_changed_by_hand_is_drift(two_nodes: PoolStack) -> None:
@@ -172,58 +147,75 @@ def test_what_somebody_changed_by_hand_is_drift(two_nodes: PoolStack) -> None:
         two_nodes.cluster.edit_pool({"size": 2})
 
 
-def test_more_than_the_machines_can_give_is_refused_in_a_sentence(stack: PoolStack) -> None:
-    stack.ask(size=9)
-    done = stack.pulumi.run("up", "--yes", "--skip-preview")
-    assert done.code != 0
-    assert "pool gpu asks for 9 nodes" in done.said
-    assert stack.cluster.count("Active") >= 2
-
-
-def test_another_kind_of_machines_is_refused_before_anything_is_done(stack: PoolStack) -> None:
-    pool = dict(stack.pool)
+def test_another_kind_of_machines_is_refused_before_anything_is_done(two_nodes: PoolStack) -> None:
+    pool = dict(two_nodes.pool)
     machine = {"name": "m", "ssh": {"address": "192.0.2.1", "host_key": KEY}}
     try:
-        stack.ask(size=1, spares=0, replace=[], backend={"kind": "machines", "key_ref": "k", "machines": [machine]})
-        done = stack.pulumi.run("preview")
+        two_nodes.ask(size=1, spares=0, replace=[], backend={"kind": "machines", "key_ref": "k", "machines": [machine]})
+        done = two_nodes.pulumi.run("preview")
         assert done.code != 0
         assert "pool gpu can't change from warm to machines" in done.said
     finally:
-        stack.ask(**pool)
+        two_nodes.ask(**pool)
 
 
-def test_no_secret_in_clear_in_the_state(stack: PoolStack) -> None:
-    text = json.dumps(stack.pulumi.state())
-    key = json.loads(stack.cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+def test_no_secret_in_clear_in_the_state(two_nodes: PoolStack) -> None:
+    text = json.dumps(two_nodes.pulumi.state())
+    key = json.loads(two_nodes.cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     assert key not in text
-    assert key in stack.pulumi.good("stack", "export", "--show-secrets")
+    assert key in two_nodes.pulumi.good("stack", "export", "--show-secrets")
 
 
 def test_a_killed_up_goes_on_where_it_stopped(two_nodes: PoolStack) -> None:
     """The engine loses a resource that it was creating; the claims are in the cluster, so no second host is taken."""
-    stack = two_nodes
-    stack.ask(size=3)
+    two_nodes.ask(size=3)
     process = subprocess.Popen(
         ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive"],
-        cwd=stack.pulumi.folder,
-        env=stack.pulumi.env,
+        cwd=two_nodes.pulumi.folder,
+        env=two_nodes.pulumi.env,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     deadline = time.monotonic() + 60
-    while stack.cluster.pool()["spec"]["size"] != 3 and time.monotonic() < deadline:
+    while two_nodes.cluster.pool()["spec"]["size"] != 3 and time.monotonic() < deadline:
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    stack.pulumi.good("cancel", "--yes")
-    stack.pulumi.up()
-    assert stack.cluster.count("Active") == 3
+    two_nodes.pulumi.good("cancel", "--yes")
+    two_nodes.pulumi.up()
+    assert two_nodes.cluster.count("Active") == 3
 
 
-def test_destroy_gives_every_machine_back(stack: PoolStack) -> None:
-    stack.pulumi.destroy()
-    assert stack.cluster.phases() == {}
-    stack.ask(size=2, replace=[])
-    stack.pulumi.up()
-    assert stack.cluster.count("Active") == 2
+def test_resize_up_and_down(two_nodes: PoolStack) -> None:
+    two_nodes.ask(size=4)
+    assert "size" in two_nodes.pulumi.good("preview", "--diff")
+    two_nodes.pulumi.up()
+    assert two_nodes.cluster.count("Active") == 4
+    two_nodes.ask(size=1)
+    two_nodes.pulumi.up()
+    assert two_nodes.cluster.count("Active") == 1
+
+
+def test_a_host_is_replaced_on_request_and_only_once(two_nodes: PoolStack) -> None:
+    bad = next(name for name, phase in two_nodes.cluster.phases().items() if phase == "Active")
+    two_nodes.ask(replace=[bad])
+    two_nodes.pulumi.up()
+    assert two_nodes.cluster.phases()[bad] == "Quarantined"
+    assert two_nodes.cluster.count("Active") == 2
+    after = two_nodes.cluster.phases()
+    two_nodes.pulumi.up()
+    assert two_nodes.cluster.phases() == after
+
+
+def test_more_than_the_machines_can_give_is_refused_in_a_sentence(two_nodes: PoolStack) -> None:
+    two_nodes.ask(size=9)
+    done = two_nodes.pulumi.run("up", "--yes", "--skip-preview")
+    assert done.code != 0
+    assert "pool gpu asks for 9 nodes" in done.said
+    assert two_nodes.cluster.count("Active") >= 2
+
+
+def test_destroy_gives_every_machine_back(two_nodes: PoolStack) -> None:
+    two_nodes.pulumi.destroy()
+    assert two_nodes.cluster.phases() == {}

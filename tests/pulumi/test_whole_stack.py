@@ -40,13 +40,8 @@ def kubectl(kubeconfig: Path, *arguments: str) -> str:
 
 
 @pytest.mark.timeout(180)
-def test_a_second_up_has_nothing_to_do(stack: ProjectStack) -> None:
-    stack.preview_is_clean()
-
-
-@pytest.mark.timeout(180)
-def test_there_is_no_drift_right_after(stack: ProjectStack) -> None:
-    stack.has_no_drift()
+def test_a_second_look_finds_no_change_and_no_drift(stack: ProjectStack) -> None:
+    stack.is_quiet()
 
 
 def test_the_state_holds_no_secret_in_clear(stack: ProjectStack, api_server: Path) -> None:
