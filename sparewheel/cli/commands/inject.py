@@ -1,0 +1,81 @@
+"""``sparewheel inject``: a drill, by the agent on the node."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from typing import Annotated, Literal
+
+import typer
+
+from sparewheel.api.names import AGENT_APP_NAME, LABEL_APP_NAME, NAMESPACE
+from sparewheel.cli.common import CommandError, node_body, out, run
+from sparewheel.kube.client import KubeClient
+from sparewheel.kube.port import POD
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(inject)
+
+
+def inject(
+    fault: Annotated[str, typer.Argument(help="xid79, xid31, ...")],
+    node: Annotated[str, typer.Option(help="the node to hit")],
+    gpu: Annotated[int, typer.Option(min=0, help="index of the GPU")] = 0,
+    bite: Annotated[Literal["crash", "hang", "silent"], typer.Option(help="what its rank does")] = "crash",
+) -> None:
+    """A drill: a fault on purpose, by the agent on the node, marked as a drill in every record."""
+
+    async def command(kube: KubeClient) -> None:
+        if not re.fullmatch(r"xid ?[0-9]{1,4}", fault.lower()):
+            raise CommandError(f"{fault!r} is no fault that can be injected; give an XID such as xid79")
+        await node_body(kube, node)
+        pods = await kube.list(POD, NAMESPACE, {LABEL_APP_NAME: AGENT_APP_NAME}, f"spec.nodeName={node}")
+        running = [pod for pod in pods.items if pod.get("status", {}).get("phase") == "Running"]
+        if not running:
+            raise CommandError(
+                f"no agent runs on node {node}; a drill needs one: `kubectl -n {NAMESPACE} get pods -o wide`"
+            )
+        container = running[0]["spec"]["containers"][0]
+        kernel_log = _argument(container.get("args", []) + container.get("command", []), "--kernel-log")
+        drill = [
+            "python3",
+            "-m",
+            "sparewheel.agent.drill",
+            "--xid",
+            fault[3:].strip(),
+            "--gpu",
+            str(gpu),
+            "--bite",
+            bite,
+        ]
+        if kernel_log:
+            drill += ["--kernel-log", kernel_log]
+        pod = running[0]["metadata"]["name"]
+        done = await asyncio.to_thread(_exec, ["kubectl", "-n", NAMESPACE, "exec", pod, "--", *drill])
+        out.print(done)
+
+    run(command)
+
+
+def _argument(arguments: list[str], name: str) -> str | None:
+    for index, argument in enumerate(arguments):
+        if argument == name and index + 1 < len(arguments):
+            return arguments[index + 1]
+        if argument.startswith(f"{name}="):
+            return argument.partition("=")[2]
+    return None
+
+
+def _exec(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError:
+        raise CommandError("kubectl is not on PATH; install it, the drill runs inside the agent's pod") from None
+    except subprocess.TimeoutExpired:
+        raise CommandError("the agent's pod did not answer within 60 s; is its node up?") from None
+    if done.returncode:
+        raise CommandError(f"the drill failed on the node: {done.stderr.strip()[-300:]}")
+    return done.stdout.strip()

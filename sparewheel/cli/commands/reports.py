@@ -1,0 +1,101 @@
+"""What there is and what happened: status, remediations, timeline, why."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from sparewheel.api.gpu_host import GpuHost
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.names import NAMESPACE
+from sparewheel.api.node_health import NodeHealth
+from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.cli import tables, timeline
+from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run
+from sparewheel.kube.client import KubeClient
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE_HEALTH, REMEDIATION, NotFoundError
+from sparewheel.remediation.decide.sentences import job_sentence
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(status)
+    app.command()(remediations)
+    app.command(name="timeline")(show_timeline)
+    app.command()(why)
+
+
+def status(output: Output = "table") -> None:
+    """Pools, hosts and open remediations."""
+
+    async def command(kube: KubeClient) -> None:
+        now = datetime.now(UTC)
+        pools = await all_of(kube, GPU_POOL, GpuPool)
+        hosts = await all_of(kube, GPU_HOST, GpuHost)
+        health = await all_of(kube, NODE_HEALTH, NodeHealth)
+        records = await all_of(kube, REMEDIATION, Remediation)
+        open_records = [record for record in records if record.status.outcome is Outcome.OPEN]
+        if output == "json":
+            groups = {"pools": pools, "hosts": hosts, "nodeHealth": health, "openRemediations": open_records}
+            print_json({name: [item.to_wire() for item in items] for name, items in groups.items()})
+            return
+        out.print(tables.pools(pools))
+        out.print(tables.hosts(hosts, health, now))
+        out.print(tables.remediations(open_records, now) if open_records else "No remediation is open.")
+
+    run(command)
+
+
+def remediations(output: Output = "table") -> None:
+    """All incidents, oldest first."""
+
+    async def command(kube: KubeClient) -> None:
+        records = await all_of(kube, REMEDIATION, Remediation)
+        if output == "json":
+            print_json([record.to_wire() for record in records])
+        elif records:
+            out.print(tables.remediations(records, datetime.now(UTC)))
+        else:
+            out.print("No remediation yet.")
+
+    run(command)
+
+
+def show_timeline(name: str, output: Output = "table") -> None:
+    """What happened in the incident NAME and how long each step took, in seconds after the fault."""
+
+    async def command(kube: KubeClient) -> None:
+        try:
+            record = read(REMEDIATION, Remediation, await kube.get(REMEDIATION, checked_name(name), NAMESPACE))
+        except NotFoundError:
+            raise CommandError(f"there is no remediation {name}; `sparewheel remediations` lists them") from None
+        if output == "json":
+            print_json(timeline.as_json(record))
+            return
+        out.print(tables.timeline(f"{name} · {record.spec.node}", timeline.rows(record)))
+        for job in record.status.jobs:
+            out.print(f"Job {job.job_id} of {job.user}: {job.message or job_sentence(record, job)}", markup=False)
+        if record.status.message:
+            out.print(record.status.message, markup=False)
+
+    run(command)
+
+
+def why(job_id: Annotated[int, typer.Argument(metavar="JOBID")]) -> None:
+    """What ended the attempts of a Slurm job, whose fault it was, and how the job went on."""
+
+    async def command(kube: KubeClient) -> None:
+        records = await all_of(kube, REMEDIATION, Remediation)
+        records.sort(key=lambda record: record.spec.fault.first_seen)
+        found = [(record, job) for record in records for job in record.status.jobs if job.job_id == job_id]
+        if not found:
+            out.print(
+                f"No incident of the platform touched job {job_id}. If it ended, it ended by itself, by its user or by "
+                f"its time limit: `sacct -j {job_id} -o JobID,State,ExitCode,Reason` says which."
+            )
+        for record, job in found:
+            out.print(f"{job.message or job_sentence(record, job)} ({record.metadata.name})", markup=False)
+
+    run(command)

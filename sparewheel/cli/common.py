@@ -1,0 +1,87 @@
+"""What the commands share: asking the cluster, one line for what fails, tables or JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal, NoReturn, TypeVar
+
+import stamina
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from sparewheel import __version__
+from sparewheel.api.base import ApiObject
+from sparewheel.api.names import NAMESPACE
+from sparewheel.kube.access import AccessError, from_environment
+from sparewheel.kube.client import KubeClient
+from sparewheel.kube.port import NODE, Json, KubeError, NotFoundError, Resource
+
+out = Console(soft_wrap=not sys.stdout.isatty())
+err = Console(stderr=True)
+
+Output = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="table or json")]
+T = TypeVar("T")
+Item = TypeVar("Item", bound=ApiObject)
+
+
+class CommandError(Exception):
+    """What the user did cannot be done; the message says why and what to do."""
+
+
+def fail(error: Exception) -> NoReturn:
+    """One line on stderr, exit 1."""
+    err.print(f"error: {error}", style="red", markup=False)
+    raise typer.Exit(1) from None
+
+
+def run(command: Callable[[KubeClient], Awaitable[T]]) -> T:
+    """Run one command against the cluster; every expected failure is one line on stderr and exit 1."""
+
+    async def inside() -> T:
+        async with KubeClient(from_environment()) as kube:
+            return await command(kube)
+
+    stamina.instrumentation.set_on_retry_hooks([])  # a try that failed is told once, as the command's error
+    try:
+        return asyncio.run(inside())
+    except (AccessError, KubeError, CommandError) as error:
+        fail(error)
+
+
+async def all_of(kube: KubeClient, resource: Resource, model: type[Item]) -> list[Item]:
+    namespace = NAMESPACE if resource.namespaced else None
+    listing = await kube.list(resource, namespace)
+    return [read(resource, model, item) for item in listing.items]
+
+
+def read(resource: Resource, model: type[Item], body: Json) -> Item:
+    try:
+        return model.from_wire(body)
+    except ValidationError as error:
+        raise CommandError(
+            f"{resource.kind} objects of another version are in the cluster ({error.error_count()} fields differ); "
+            f"use the sparewheel of the controller's version, this one is {__version__}"
+        ) from error
+
+
+def print_json(data: object) -> None:
+    out.print_json(json.dumps(data))
+
+
+def checked_name(text: str) -> str:
+    """A name as it may stand in a request: an empty one or a path would ask for something else."""
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
+        raise CommandError(f"{text!r} is no name: small letters, digits, hyphens and dots")
+    return text
+
+
+async def node_body(kube: KubeClient, name: str) -> dict[str, dict[str, dict[str, str]]]:
+    try:
+        return await kube.get(NODE, checked_name(name))
+    except NotFoundError:
+        raise CommandError(f"there is no node {name}; `sparewheel status` lists the nodes") from None
