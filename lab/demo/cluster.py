@@ -50,6 +50,13 @@ def hosts(paths: Paths) -> dict[str, GpuHost]:
     return {host.spec.host: host for host in found}
 
 
+def node_of_worker(paths: Paths, slurm_node: str) -> str:
+    """The Kubernetes node on which the worker of a Slurm node runs."""
+    selector = f"nodeset.slinky.slurm.net/pod-hostname={slurm_node}"
+    path = "jsonpath={.items[0].spec.nodeName}"
+    return kubectl(paths, "-n", "slurm", "get", "pods", "-l", selector, "-o", path)
+
+
 def sparewheel(paths: Paths, *arguments: str) -> str:
     """Run the product's own command line."""
     done = subprocess.run(

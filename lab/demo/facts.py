@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from lab.demo.receiver import Message
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.remediation import JobRecord, Remediation
+from sparewheel.slurm.hostlist import expand
 from training.resumable.progress import Step
 
 
@@ -22,6 +24,22 @@ class JobFacts:
     last_start: datetime | None
     """Start of the newest attempt; None while it waits."""
     state: str
+
+
+def job_fields(text: str) -> dict[str, str]:
+    """What ``scontrol -o show job`` says, by name."""
+    return dict(re.findall(r"(\w+)=(\S*)", text))
+
+
+def nodes_batch_first(fields: dict[str, str]) -> list[str]:
+    """Slurm nodes of a running job, the batch host's first; ValueError when it has none.
+
+    Slurm lists nodes by name, and ranks follow its own table of nodes: only BatchHost says where the script runs.
+    """
+    names, batch_host = expand(fields.get("NodeList", "").replace("(null)", "")), fields.get("BatchHost", "")
+    if batch_host not in names:
+        raise ValueError(f"job {fields.get('JobId', '?')} runs on {list(names)}, batch host {batch_host!r}")
+    return [batch_host, *(name for name in names if name != batch_host)]
 
 
 @dataclass(frozen=True, slots=True)

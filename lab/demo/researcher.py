@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.demo.facts import JobFacts
+from lab.demo.facts import JobFacts, job_fields, nodes_batch_first
 from lab.machines.inventory import load_inventory
 from lab.paths import Paths
 from lab.stack import user_key
@@ -77,12 +76,21 @@ class Researcher:
 
     def job(self, job_id: int) -> JobFacts:
         """The job as Slurm's controller tells it now."""
-        text = self.ssh(f"TZ=UTC scontrol -o show job {job_id}")
-        fields = dict(re.findall(r"(\w+)=(\S*)", text))
+        fields = self._fields(job_id)
         attempts = int(fields.get("Restarts", "0")) + 1
         state = fields.get("JobState", "UNKNOWN")
         started = None if state == "PENDING" else _time(fields.get("StartTime", ""))
         return JobFacts(job_id, attempts, started if attempts == 1 else None, started, state)
+
+    def nodes(self, job_id: int) -> list[str]:
+        """Slurm's names of a running job's nodes, the batch host's first; ResearcherError when it has none."""
+        try:
+            return nodes_batch_first(self._fields(job_id))
+        except ValueError as error:
+            raise ResearcherError(str(error)) from None
+
+    def _fields(self, job_id: int) -> dict[str, str]:
+        return job_fields(self.ssh(f"TZ=UTC scontrol -o show job {job_id}"))
 
     def home(self) -> Path:
         """The home directory, seen from the file server's side."""

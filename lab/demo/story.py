@@ -7,8 +7,7 @@ import threading
 from datetime import UTC, datetime
 
 from lab import stack
-from lab.cluster.bootstrap import kubectl
-from lab.demo.cluster import StoryError, await_, hosts, remediations, sparewheel
+from lab.demo.cluster import StoryError, await_, hosts, node_of_worker, remediations, sparewheel
 from lab.demo.facts import Facts, JobFacts
 from lab.demo.receiver import Inbox
 from lab.demo.researcher import Researcher, ResearcherError
@@ -23,6 +22,7 @@ CHECKPOINT_EVERY = 50
 FAULT_AFTER_STEP = 60
 GPU = 3
 JOB = f"train.sbatch --steps {STEPS} --step-seconds {STEP_SECONDS} --checkpoint-every {CHECKPOINT_EVERY}"
+JOB_ENVIRONMENT = "RANKS_PER_NODE=1"
 START_SECONDS, RESUME_SECONDS, HEAL_SECONDS = 120, 420, 600
 
 
@@ -44,16 +44,16 @@ class Story:
         with step("alice and bob log in for the first time", 5):
             self._log_in()
         reference = self._reference()
-        struck = self.alice.sbatch(JOB, environment="RANKS_PER_NODE=1")
+        struck = self.alice.sbatch(JOB, environment=JOB_ENVIRONMENT)
         with step(f"job {struck} of alice: two nodes, 16 GPUs, up to step {FAULT_AFTER_STEP}", 45):
             first = await_(
                 "the first step", lambda: self._step(struck, 1), seconds=START_SECONDS, seen=lambda: self._say(struck)
             )
             before = self.alice.job(struck)
-            rival = self.bob.sbatch(JOB, environment="RANKS_PER_NODE=1")
+            rival = self.bob.sbatch(JOB, environment=JOB_ENVIRONMENT)
             await_(f"step {FAULT_AFTER_STEP}", lambda: self._step(struck, FAULT_AFTER_STEP), seconds=START_SECONDS)
         note(f"  job {rival} of bob, the same size, waits for the same nodes")
-        bad_node = self._node_of(struck)
+        bad_node = node_of_worker(self.paths, self.alice.nodes(struck)[-1])  # the one without the batch script
         known = {record.metadata.name for record in remediations(self.paths)}
         injected_at = datetime.now(UTC)
         note(f"  XID 79 on GPU {GPU} of {bad_node}: {sparewheel(self.paths, *self._injection(bad_node))}")
@@ -122,22 +122,6 @@ class Story:
 
     def _step(self, job: int, number: int, attempt: int = 0) -> Step | None:
         return next((s for s in self.alice.steps(job) if s.step >= number and s.attempt >= attempt), None)
-
-    def _node_of(self, job: int) -> str:
-        """The second node of the job: the one without the batch script."""
-        text = self.alice.ssh(f"scontrol show hostnames $(squeue -h -j {job} -o %N)")
-        slurm_node = text.split()[-1]
-        return kubectl(
-            self.paths,
-            "-n",
-            "slurm",
-            "get",
-            "pods",
-            "-l",
-            f"nodeset.slinky.slurm.net/pod-hostname={slurm_node}",
-            "-o",
-            "jsonpath={.items[0].spec.nodeName}",
-        )
 
     def _heal(self, struck: int, known: set[str]) -> Remediation:
         with step("a fault; nobody acts", 60):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lab.cluster.bootstrap import kubectl
-from lab.demo.cluster import StoryError, await_, hosts, remediations, sparewheel
+from lab.demo.cluster import StoryError, await_, hosts, node_of_worker, remediations, sparewheel
 from lab.demo.receiver import Inbox
 from lab.demo.researcher import Researcher, ResearcherError
 from lab.paths import Paths
@@ -63,13 +63,8 @@ class Platform:
         return job, self.nodes_of(job)
 
     def nodes_of(self, job: int) -> list[str]:
-        names = self.alice.ssh(f"scontrol show hostnames $(squeue -h -j {job} -o %N)").split()
-        return [self.node_of_slurm(name) for name in names]
-
-    def node_of_slurm(self, name: str) -> str:
-        selector = f"nodeset.slinky.slurm.net/pod-hostname={name}"
-        path = "jsonpath={.items[0].spec.nodeName}"
-        return kubectl(self.paths, "-n", "slurm", "get", "pods", "-l", selector, "-o", path)
+        """Nodes that a running job is on, the batch host's first."""
+        return [node_of_worker(self.paths, name) for name in self.alice.nodes(job)]
 
     def inject(self, node: str, bite: str = "crash", fault: str = "xid79") -> None:
         sparewheel(self.paths, "inject", fault, "--node", node, "--gpu", "3", "--bite", bite)
