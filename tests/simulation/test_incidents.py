@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from sparewheel.api.remediation import FenceKind, NodeStage
+from sparewheel.api.remediation_policy import RemediationPolicySpec, Route
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, UnavailableError
 from sparewheel.remediation.decide.record import stage_record
@@ -66,6 +67,21 @@ async def test_a_job_that_must_not_be_requeued_is_told_with_the_reason() -> None
         (told,) = world.receiver.of("incident.detected")
         assert told["actionNeeded"] is True
         assert "no action needed" not in told["jobs"][0]["what"]
+
+
+async def test_a_route_that_never_answers_holds_up_no_other() -> None:
+    world = World()
+    world.receiver.hung = {"aaa-dead"}
+    references = [{"name": name, "urlRef": {"name": name, "key": "url"}} for name in ("aaa-dead", "hook")]
+    world.put_policy(RemediationPolicySpec(routes=[Route.model_validate(reference) for reference in references]))
+    async with playing(world):
+        await training(world)
+        fault = world.break_gpu("gpu-1")
+        await until(lambda: bool(world.receiver.of("incident.detected")), 10)
+        await healed(world)
+        await until(lambda: bool(world.receiver.of("incident.closed")), 1)
+        assert world.receiver.of("incident.closed")[0]["fault"]["code"] == fault.code
+        assert {key.rpartition("/")[2] for key in world.receiver.events} == {"hook"}
 
 
 async def test_a_silent_clock_is_no_matter_and_a_late_receiver_is_told_once() -> None:

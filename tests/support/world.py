@@ -50,14 +50,20 @@ class Receiver:
     """Implements ``sparewheel.notify.port.Notifier``; keeps one message per key, as a receiver would."""
 
     failing: int = 0
+    refused: set[str] = field(default_factory=set[str])
+    """Keys that are never accepted."""
+    hung: set[str] = field(default_factory=set[str])
+    """Routes that never answer."""
     events: dict[str, Event] = field(default_factory=dict[str, Event])
     tries: list[str] = field(default_factory=list[str])
 
     async def send(self, route_name: str, event: Event, key: str) -> None:
         await asyncio.sleep(0)
         self.tries.append(key)
-        if self.failing:
-            self.failing -= 1
+        if route_name in self.hung:
+            await asyncio.Event().wait()
+        if self.failing or key in self.refused:
+            self.failing = max(0, self.failing - 1)
             raise NotifyError(f"route {route_name}: the receiver answered HTTP 503")
         self.events.setdefault(key, event)
 

@@ -34,6 +34,8 @@ from sparewheel.slurm.port import Slurm, SlurmError
 log = logging.getLogger("sparewheel.remediation")
 
 TRACKS = ("track", "spare", "jobs", "outbox")
+ROUTE = "route"
+"""Key of one route of an incident's outbox: ``INCIDENT/ROUTE``."""
 SWEEP_SECONDS = 2.0
 FRESH_REPORT_SECONDS = 15.0
 FIRST_RETRY_SECONDS = 0.5
@@ -217,7 +219,7 @@ class Controller:
             pause = await self._dispatch(key)
         except RecordGoneError as error:
             log.warning("event=record_gone error=%s", error)
-            self._forget(key.name)
+            self._forget(_incident_of(key))
             return None
         except (NotLeadingError, LeaseLostError) as error:
             log.info("event=stopped key=%s/%s reason=%s", key.kind, key.name, error)
@@ -231,8 +233,8 @@ class Controller:
             log.exception("event=bug key=%s/%s", key.kind, key.name)
             return self._later(key)
         self._failures.pop(key, None)
-        if key.kind in TRACKS:
-            self._finish(key.name)
+        if key.kind in TRACKS or key.kind == ROUTE:
+            self._finish(_incident_of(key))
         return pause
 
     async def _failed(self, key: Key, error: Exception) -> float:
@@ -248,7 +250,7 @@ class Controller:
     def _later(self, key: Key) -> float:
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        last = TRACK_RETRY_SECONDS if key.kind in TRACKS else LAST_RETRY_SECONDS
+        last = TRACK_RETRY_SECONDS if key.kind in (*TRACKS, ROUTE) else LAST_RETRY_SECONDS
         return min(last, FIRST_RETRY_SECONDS * 2 ** min(count, 10))
 
     async def _dispatch(self, key: Key) -> float | None:
@@ -275,7 +277,7 @@ class Controller:
         return SWEEP_SECONDS
 
     async def _incident(self, key: Key) -> float | None:
-        incident = self.state.taken.get(key.name)
+        incident = self.state.taken.get(_incident_of(key))
         if incident is None:
             return None
         match key.kind:
@@ -293,8 +295,12 @@ class Controller:
                 pause = await tracks.jobs_pass(incident)
                 self.queue.add(Key("outbox", key.name))
                 return pause
+            case "outbox":
+                for route in outbox.routes(incident.record, self.clock.now()):
+                    self.queue.add(Key(ROUTE, f"{key.name}/{route}"))
+                return None
             case _:
-                return await outbox.act(incident)
+                return await outbox.act(incident, key.name.partition("/")[2])
 
     def _fault_open(self, incident: Incident) -> bool | None:
         """An agent that says nothing for this long may have died of the fault that it reported."""
@@ -314,6 +320,14 @@ class Controller:
         self.state.taken.pop(name, None)
         for track in TRACKS:
             self.queue.drop(Key(track, name))
+        for key in self.queue.keys:
+            if key.kind == ROUTE and _incident_of(key) == name:
+                self.queue.drop(key)
+
+
+def _incident_of(key: Key) -> str:
+    """A Kubernetes name holds no slash."""
+    return key.name.partition("/")[0]
 
 
 def _unfinished(record: Remediation, now: datetime) -> bool:
