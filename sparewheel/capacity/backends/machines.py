@@ -12,6 +12,7 @@ from typing import Final
 import asyncssh
 
 from sparewheel.api.gpu_pool import Machine, MachinesBackend, SshEndpoint
+from sparewheel.capacity.backends.command_words import program, redact
 from sparewheel.capacity.port import (
     CapacityError,
     Inventory,
@@ -22,6 +23,8 @@ from sparewheel.capacity.port import (
 
 log = logging.getLogger("sparewheel.capacity")
 CONNECT_SECONDS: Final = 10.0
+
+logging.getLogger("asyncssh").setLevel(logging.WARNING)  # below that it logs commands in full
 
 
 class CommandFailedError(CapacityError):
@@ -100,33 +103,37 @@ class MachinesProvider:
 
     async def _on_machine(self, host: str, command: str, filled: Mapping[str, str]) -> str:
         machine = self._machine(host)
-        text = _fill(command, {**filled, "host": shlex.quote(host)})
-        return await self._run(f"machine {host}", machine.ssh, self.host_key, text)
+        values = {**filled, "host": shlex.quote(host)}
+        return await self._run(f"machine {host}", machine.ssh, self.host_key, command, values)
 
     async def _switch(self, host: str, command: str) -> str:
         power = self.backend.power
         if power is None:
             raise CapacityError(f"machine {host}: its pool has no power switch; add backend.power")
-        text = _fill(command, {"host": shlex.quote(host)})
-        return await self._run(f"power switch for machine {host}", power.ssh, self.power_key, text)
+        values = {"host": shlex.quote(host)}
+        return await self._run(f"power switch for machine {host}", power.ssh, self.power_key, command, values)
 
-    async def _run(self, who: str, endpoint: SshEndpoint, key: str, command: str) -> str:
-        """Standard output of the command. Everything that can go wrong is told apart and names the machine."""
+    async def _run(self, who: str, endpoint: SshEndpoint, key: str, command: str, values: Mapping[str, str]) -> str:
+        """Standard output of the command. Everything that can go wrong is told apart and names the machine.
+
+        Errors name the program alone: the rest of the command may hold a token.
+        """
         place = f"{who} ({endpoint.user}@{endpoint.address}:{endpoint.port})"
+        seconds = self.backend.timeout_seconds
         try:
-            async with asyncio.timeout(self.backend.timeout_seconds):
-                result = await _result(await _connect(place, endpoint, key), command)
+            async with asyncio.timeout(seconds):
+                result = await _result(await _connect(place, endpoint, key), _fill(command, values))
         except TimeoutError as error:
             raise UnreachableError(
-                f"{place} did not finish {command!r} within {self.backend.timeout_seconds:g} s; look at the machine"
+                f"{place} did not finish {program(command)} within {seconds:g} s; look at the machine"
             ) from error
         except (asyncssh.Error, OSError) as error:
-            raise UnreachableError(f"{place}: connection lost during {command!r}: {_cause(error)}") from error
+            raise UnreachableError(f"{place}: connection lost during {program(command)}: {_cause(error)}") from error
         if result.exit_status != 0:
             lines = [line for line in _text(result.stderr).splitlines() if line.strip()]
             last = lines[-1].strip() if lines else "nothing on standard error"
             ended = f"exit status {result.exit_status}" if result.exit_status is not None else "a signal"
-            raise CommandFailedError(f"{place}: {command!r} failed with {ended}: {last}")
+            raise CommandFailedError(f"{place}: {program(command)} failed with {ended}: {redact(last, command)}")
         return _text(result.stdout)
 
 

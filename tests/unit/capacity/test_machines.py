@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import AsyncIterator
 
 import pytest
 
+from sparewheel.capacity.backends.command_words import program
 from sparewheel.capacity.backends.machines import CommandFailedError, MachinesProvider
 from sparewheel.capacity.port import CapacityError, JoinRequest, Proof, Taint, UnreachableError
 from tests.support.ssh_yard import SshYard, new_key, ssh_yard
@@ -89,6 +92,40 @@ async def test_a_failed_command_shows_its_last_words(yard: SshYard) -> None:
     yard.broken = "kubelet: no such file"
     with pytest.raises(CommandFailedError, match=r"'host-leave' failed with exit status 3: kubelet: no such file"):
         await provider_of(yard).leave("gpu-1")
+
+
+@pytest.mark.parametrize(
+    "command", ["host-join --token=CANARY-42 {node}", "TOKEN=CANARY-42 host-join {node}", "sh -c 'host-join CANARY-42'"]
+)
+@pytest.mark.parametrize("trouble", ["broken", "hang"])
+async def test_a_token_in_a_command_is_in_no_error_and_no_log(
+    yard: SshYard, command: str, trouble: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    yard.hang, yard.broken = trouble == "hang", "the token CANARY-42 for gpu-1 is refused"
+    provider = provider_of(yard, timeout_seconds=1.0 if trouble == "hang" else 10.0)
+    provider.backend.join_command = command
+    with pytest.raises(CapacityError, match="gpu-1") as caught:
+        await provider.join(JoinRequest("gpu-1", "gpu-1", {}, []))
+    assert "CANARY-42" in yard.commands[0][1]
+    told = "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert "CANARY" not in told
+    if trouble == "broken":
+        assert "the token *** for gpu-1 is refused" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("host-leave", "'host-leave'"),
+        ("  /opt/bin/join --token=x", "'/opt/bin/join'"),
+        ("TOKEN=x join", "its command"),
+        ("$(cat /key)", "its command"),
+        ("", "its command"),
+    ],
+)
+def test_a_command_is_named_by_its_program(command: str, named: str) -> None:
+    assert program(command) == named
 
 
 async def test_without_a_switch_nothing_is_proven(yard: SshYard) -> None:
