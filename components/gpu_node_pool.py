@@ -28,6 +28,7 @@ def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
         size=pool.size,
         spares=pool.spares,
         gpus_per_node=pool.gpus_per_node,
+        hcas_per_node=pool.hcas_per_node,
         backend=pool.backend,
         node_set_ref=NodeSetRef(namespace=SLURM_NAMESPACE, name=pool.name),
         grace_seconds=grace_seconds,

@@ -34,6 +34,7 @@ class Pool(Area):
     size: int = Field(ge=0, le=1000, description="GPU nodes that take work")
     spares: int = Field(default=0, ge=0, description="machines that wait to take a bad one's place")
     gpus_per_node: int = Field(default=8, ge=1, le=64)
+    hcas_per_node: int = Field(default=0, ge=0, le=64, description="HCAs a spare must show before it takes work")
     backend: MachinesBackend | WarmBackend = Field(
         discriminator="kind", description="where machines come from: kind machines or warm"
     )

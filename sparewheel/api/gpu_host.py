@@ -36,6 +36,17 @@ class GpuHostSpec(ApiModel):
     """``machines://HOST`` or the Node's own providerID."""
     instance_type: str = ""
     fabric_block: str = ""
+    nvlink_domain: str = ""
+    """Hosts whose GPUs share one NVLink fabric carry the same name; empty where a host is a domain of its own."""
+    resources: dict[str, int] = Field(default_factory=dict[str, int])
+    """What the inventory says that the host has, by resource name, such as ``nvidia.com/gpu: 8``."""
+
+
+class Repair(ApiModel):
+    """One stay in quarantine that ended: how long a host lacks, for the need of spares."""
+
+    quarantined_at: Time
+    released_at: Time
 
 
 class GpuHostStatus(ApiModel):
@@ -48,6 +59,12 @@ class GpuHostStatus(ApiModel):
     refused_boot_id: str | None = None
     """Boot id at the moment it was quarantined: this incarnation never serves again."""
     reason: str = ""
+    checked_at: Time | None = None
+    """When it last passed all checks."""
+    lemon: bool = False
+    """It struck too often: never a spare until a person clears it."""
+    repairs: list[Repair] = Field(default_factory=list[Repair])
+    """The last stays in quarantine, newest last."""
 
 
 class GpuHost(ApiObject):
@@ -59,6 +76,7 @@ class GpuHost(ApiObject):
         ("Phase", "string", ".status.phase"),
         ("Node", "string", ".status.nodeName"),
         ("Claim", "string", ".status.claim.owner"),
+        ("Lemon", "boolean", ".status.lemon"),
         ("Reason", "string", ".status.reason"),
     )
 

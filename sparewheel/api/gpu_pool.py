@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
 
@@ -53,6 +53,11 @@ class Machine(ApiModel):
     ssh: SshEndpoint
     instance_type: str = ""
     fabric_block: str = ""
+    nvlink_domain: str = ""
+    """Machines whose GPUs share one NVLink fabric carry the same name."""
+    resources: dict[str, NonNegativeInt] = Field(default_factory=dict[str, NonNegativeInt])
+    """What the machine has, by a name and in a unit of yours (``cpu: 192``, ``memory-gib: 2000``). A spare takes a
+    machine's place only if it has at least as much of each."""
 
 
 class MachinesBackend(ApiModel):
@@ -85,6 +90,8 @@ class GpuPoolSpec(ApiModel):
     """GPU nodes that take work."""
     spares: int = Field(default=0, ge=0)
     gpus_per_node: int = Field(default=8, ge=1)
+    hcas_per_node: int = Field(default=0, ge=0)
+    """InfiniBand or RoCE adapters that a spare must show before it takes work; 0: not looked at."""
     backend: MachinesBackend | WarmBackend = Field(discriminator="kind")
     node_set_ref: NodeSetRef
     grace_seconds: int = Field(default=MAX_GRACE_SECONDS, ge=0, le=MAX_GRACE_SECONDS)

@@ -131,6 +131,8 @@ class ReplacementRecord(ApiModel):
     bad_host: str | None = None
     spare_host: str | None = None
     spare_node: str | None = None
+    choice: str = ""
+    """Why this spare and not another."""
     claimed_at: Time | None = None
     proven_off_at: Time | None = None
     join_asked_at: Time | None = None

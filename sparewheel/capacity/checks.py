@@ -17,6 +17,8 @@ from sparewheel.kube.port import NODE_HEALTH, POD, Json, Kube, NotFoundError
 
 FRESH_BEATS: Final = 3
 """A report older than this many heartbeats is no report."""
+EVALUATE_SECONDS: Final = 60.0
+"""A host that joined gets this long to load its drivers; "not evaluated" after that is a failed check."""
 SERIOUS: Final = frozenset({Action.RESET_GPU, Action.REBOOT, Action.REPLACE})
 BUSY_CONDITIONS: Final = frozenset({"SlurmNodeStateAllocated", "SlurmNodeStateMixed", "SlurmNodeStateCompleting"})
 DRAINED_CONDITION: Final = "SlurmNodeStateDrain"
@@ -33,20 +35,25 @@ def refuses(why: str) -> CheckResult:
     return CheckResult(Check.REFUSED, why)
 
 
-async def check_host(kube: Kube, pool: GpuPool, host: GpuHost, now: datetime, *, require_health: bool) -> CheckResult:
-    """Another boot than the refused one, Ready, its GPUs allocatable, and a fresh report of all of them, healthy."""
+async def check_host(
+    kube: Kube, pool: GpuPool, host: GpuHost, now: datetime, *, require_health: bool, repaired: bool = False
+) -> CheckResult:
+    """Another boot than the refused one, Ready, its GPUs allocatable, and a fresh report of all of them, healthy.
+
+    ``repaired``: a person vouches that the refused boot was repaired without a reboot; all the rest must still hold.
+    """
     name = host.status.node_name or host.spec.host
     node = await find_node(kube, name)
     if node is None:
         return waits(f"Node {name} to register")
     boot = boot_id_of(node)
-    if boot and boot == host.status.refused_boot_id:
+    if boot and boot == host.status.refused_boot_id and not repaired:
         return refuses(f"it is the boot {boot} that was quarantined; repair or reboot it first")
     if not is_ready(node):
         return waits(f"Node {name} to be Ready")
     wanted = pool.spec.gpus_per_node
     if require_health:
-        result = await _check_health(kube, name, boot, wanted, now)
+        result = await _check_health(kube, name, boot, pool, now, patient=_just_joined(host, now))
         if result.check is not Check.PASSED:
             return result
     allocatable = allocatable_of(node, GPU_RESOURCE)
@@ -55,7 +62,15 @@ async def check_host(kube: Kube, pool: GpuPool, host: GpuHost, now: datetime, *,
     return CheckResult(Check.PASSED)
 
 
-async def _check_health(kube: Kube, name: str, boot: str, wanted: int, now: datetime) -> CheckResult:
+def _just_joined(host: GpuHost, now: datetime) -> bool:
+    since = host.status.since
+    return since is None or (now - since).total_seconds() <= EVALUATE_SECONDS
+
+
+async def _check_health(
+    kube: Kube, name: str, boot: str, pool: GpuPool, now: datetime, *, patient: bool
+) -> CheckResult:
+    """``patient``: devices that the agent can't count yet are waited for; later that is a failed check."""
     try:
         health = NodeHealth.from_wire(await kube.get(NODE_HEALTH, name)).status
     except NotFoundError:
@@ -66,11 +81,38 @@ async def _check_health(kube: Kube, name: str, boot: str, wanted: int, now: date
     serious = [fault for fault in health.faults if fault.action in SERIOUS]
     if serious:
         return refuses(f"{name} reports {serious[0].code} on {serious[0].device or 'the node'}")
-    if health.gpus.seen is None:
-        return waits(f"the agent on {name} to count its GPUs")
-    if health.gpus.seen < wanted:
-        return refuses(f"{name} has {health.gpus.seen} of {wanted} GPUs")
+    counts = (("GPUs", health.gpus.seen, pool.spec.gpus_per_node), ("HCAs", health.hcas.seen, pool.spec.hcas_per_node))
+    for what, seen, wanted in counts:
+        if wanted and seen is None and patient:
+            return waits(f"the agent on {name} to count its {what}")
+        if wanted and seen is None:
+            return refuses(f"the {what} of {name} could not be evaluated ({health.message or 'no reason given'})")
+        if seen is not None and seen < wanted:
+            return refuses(f"{name} has {seen} of {wanted} {what}")
     return CheckResult(Check.PASSED)
+
+
+async def trouble_of(kube: Kube, host: GpuHost, now: datetime) -> str:
+    """What is known to be wrong with a host that stands by; empty when nothing is. No report is no trouble yet.
+
+    A spare outside the cluster reports nothing: its join and its checks say how it is.
+    """
+    if host.status.node_name is None:
+        return ""
+    node = await find_node(kube, host.status.node_name)
+    if node is None:
+        return ""
+    try:
+        health = NodeHealth.from_wire(await kube.get(NODE_HEALTH, host.status.node_name)).status
+    except NotFoundError:
+        return ""
+    if health.boot_id != boot_id_of(node) or _is_old(health, now):
+        return ""
+    serious = [fault for fault in health.faults if fault.action in SERIOUS]
+    if serious:
+        return f"it reports {serious[0].code} on {serious[0].device or 'the node'}"
+    seen, expected = health.gpus.seen, health.gpus.expected
+    return f"it has {seen} of {expected} GPUs" if seen is not None and seen < expected else ""
 
 
 def _is_old(health: NodeHealthStatus, now: datetime) -> bool:

@@ -65,17 +65,21 @@ async def claim_first(
     hosts: Iterable[GpuHost],
     order: Sequence[GpuHost],
     owner: str,
-    purpose: str,
+    purpose: Callable[[GpuHost], str],
     clock: Clock,
+    allowed: Callable[[GpuHost], bool] = is_free,
 ) -> GpuHost | None:
-    """The host that ``owner`` brings in already, else the first of ``order`` that it gets; None: there is none."""
+    """The host that ``owner`` brings in already, else the first of ``order`` that it gets; None: there is none.
+
+    ``allowed`` is asked of the host as it is at the claim, not as it was when it was listed.
+    """
     for host in hosts:
         if owner_of(host) == owner and host.status.phase in ON_THE_WAY:
             return host
     for host in order:
         try:
-            ours = Claim(owner=owner, purpose=purpose, time=clock.now())
-            return await claim(kube, namespace, host.metadata.name, ours, is_free)
+            ours = Claim(owner=owner, purpose=purpose(host), time=clock.now())
+            return await claim(kube, namespace, host.metadata.name, ours, allowed)
         except (ClaimedError, ConflictError, NotFoundError):
             continue  # another was quicker
     return None

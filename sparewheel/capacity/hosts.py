@@ -105,25 +105,25 @@ async def sync_hosts(
             before_write()
             first = _first_status(pool, machine.host, nodes.get(machine.host), clock)
             present[machine.host] = await swap_status(kube, host, first)
-        elif _facts(host.spec) != (machine.provider_id, machine.instance_type, machine.fabric_block):
+        elif host.spec != spec_of(pool.metadata.name, machine):
             before_write()
-            patch: Json = {"spec": _spec(pool, machine).model_dump(mode="json", by_alias=True)}
+            patch: Json = {"spec": spec_of(pool.metadata.name, machine).model_dump(mode="json", by_alias=True)}
+            gone = host.spec.resources.keys() - machine.resources.keys()
+            patch["spec"]["resources"] |= dict.fromkeys(gone)
             present[machine.host] = GpuHost.from_wire(await kube.merge_patch(GPU_HOST, machine.host, patch, namespace))
     mine = [host for host in present.values() if host.spec.pool == pool.metadata.name]
     return sorted(mine, key=lambda host: host.metadata.name)
 
 
-def _facts(spec: GpuHostSpec) -> tuple[str, str, str]:
-    return spec.provider_id, spec.instance_type, spec.fabric_block
-
-
-def _spec(pool: GpuPool, machine: Inventory) -> GpuHostSpec:
+def spec_of(pool: str, machine: Inventory) -> GpuHostSpec:
     return GpuHostSpec(
-        pool=pool.metadata.name,
+        pool=pool,
         host=machine.host,
         provider_id=machine.provider_id,
         instance_type=machine.instance_type,
         fabric_block=machine.fabric_block,
+        nvlink_domain=machine.nvlink_domain,
+        resources=dict(machine.resources),
     )
 
 
@@ -137,7 +137,7 @@ async def _make(kube: Kube, pool: GpuPool, machine: Inventory) -> GpuHost:
     metadata = ObjectMeta.model_validate(
         {"name": machine.host, "labels": {LABEL_POOL: pool.metadata.name}, "ownerReferences": [owner]}
     )
-    wanted = GpuHost(metadata=metadata, spec=_spec(pool, machine))
+    wanted = GpuHost(metadata=metadata, spec=spec_of(pool.metadata.name, machine))
     body = wanted.to_wire()
     del body["status"]
     return GpuHost.from_wire(await kube.create(GPU_HOST, body, pool.metadata.namespace))

@@ -80,6 +80,20 @@ def allocatable_of(node: Json, resource: str) -> int:
     return int(node.get("status", {}).get("allocatable", {}).get(resource) or 0)
 
 
+def capacity_of(node: Json) -> dict[str, int]:
+    """Whole CPUs and extended resources (GPUs, HCAs) that the kubelet says the machine has.
+
+    Memory and disk are left out: the kernel gives a little more or less of them at each boot of the same machine.
+    """
+    capacity = cast("dict[str, Any]", node.get("status", {}).get("capacity") or {})
+    counted = {name: str(value) for name, value in capacity.items() if name == "cpu" or _is_extended(name)}
+    return {name: int(value) for name, value in counted.items() if value.isdecimal()}
+
+
+def _is_extended(name: str) -> bool:
+    return "/" in name and not name.partition("/")[0].endswith("kubernetes.io")
+
+
 def placing(
     labels: Mapping[str, str | None], add: Iterable[Taint] = (), remove: Sequence[str] = ()
 ) -> Callable[[Json], Json | None]:

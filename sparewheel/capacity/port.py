@@ -12,6 +12,17 @@ class CapacityError(Exception):
     """A machine is not in the wanted state; the message names the machine, the cause and the next step."""
 
 
+class UnfitError(CapacityError):
+    """The spare can no longer take the bad host's place; the message says why. Another may.
+
+    ``ill``: it has a fault, so it is no spare for anybody.
+    """
+
+    def __init__(self, message: str, *, ill: bool) -> None:
+        super().__init__(message)
+        self.ill = ill
+
+
 class UnreachableError(CapacityError):
     """The machine or its power switch did not answer. It may later; nothing is known about its state."""
 
@@ -34,6 +45,8 @@ class Inventory:
     provider_id: str
     instance_type: str = ""
     fabric_block: str = ""
+    nvlink_domain: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,15 @@ class Check(StrEnum):
 class CheckResult:
     check: Check
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The spare that was claimed, or None."""
+
+    host: str | None
+    why: str = ""
+    """Why this one; or, where there is none, what is in the way of those that stand by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import Idle, slurm_idle, workers_by_node
-from sparewheel.capacity.choose import spares_in_order
+from sparewheel.capacity.choose import need_of, spares_in_order
 from sparewheel.capacity.claims import claim_first, let_go, owner_of
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE, entering, hosts_of, read_host, sync_hosts
 from sparewheel.capacity.plan import INCIDENT, Plan, View, make_plan, pool_owner
@@ -151,8 +151,9 @@ async def _claim_more(run: _Run) -> None:
     for _ in range(run.plan.claim):
         hosts = await hosts_of(run.site.kube, run.site.namespace, run.site.pool.metadata.name)
         run.site.before_write()
-        order = spares_in_order(hosts)
-        host = await claim_first(run.site.kube, run.site.namespace, [], order, run.owner, "joins", run.site.clock)
+        clock, need = run.site.clock, need_of(run.site.pool, None)
+        order = spares_in_order(hosts, need, now=clock.now())
+        host = await claim_first(run.site.kube, run.site.namespace, [], order, run.owner, lambda _: "joins", clock)
         if host is None:
             return
         run.plan.claim -= 1
@@ -245,7 +246,8 @@ async def _drained(run: _Run, name: str) -> None:
 async def _warm_up(run: _Run, name: str) -> None:
     """Join a free spare ahead of need, tainted as spare."""
     site = run.site
-    host = await claim_first(site.kube, site.namespace, [], [run.host(name)], run.owner, "warms up", site.clock)
+    spare, clock = [run.host(name)], site.clock
+    host = await claim_first(site.kube, site.namespace, [], spare, run.owner, lambda _: "warms up", clock)
     if host is None:
         return
     reason = ""

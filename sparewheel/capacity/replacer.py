@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.capacity import steps
-from sparewheel.capacity.choose import spares_in_order
+from sparewheel.capacity.checks import trouble_of
+from sparewheel.capacity.choose import as_listed, need_of, none_fits, reason_of, spares_in_order, why_not, why_unfit
 from sparewheel.capacity.claims import ClaimedError, claim_first, let_go, owner_of
 from sparewheel.capacity.claims import holds as holds_claim
 from sparewheel.capacity.hosts import entering, hosts_of, read_host
-from sparewheel.capacity.port import BadNode, CheckResult, Proof
+from sparewheel.capacity.port import BadNode, CheckResult, Choice, Proof, UnfitError
 from sparewheel.capacity.providers import ProviderOf
 from sparewheel.capacity.steps import Site
 from sparewheel.clock import Clock
@@ -34,25 +35,35 @@ class PoolReplacer:
         hosts = await hosts_of(self.kube, pool.metadata.namespace or "", pool.metadata.name)
         return next((host.spec.host for host in hosts if host.status.node_name == node), None)
 
-    async def claim_spare(
-        self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]
-    ) -> str | None:
-        """The host that ``owner`` holds already, else the best free one that it gets; None: there is none."""
-        namespace = pool.metadata.namespace or ""
-        hosts = await hosts_of(self.kube, namespace, pool.metadata.name)
-        near = next((host for host in hosts if host.spec.host == near_host), None)
-        order = spares_in_order(hosts, near=near, refused=refused)
-        purpose = f"takes the place of {near_host}" if near_host else "takes the place of a bad host"
-        host = await claim_first(self.kube, namespace, hosts, order, owner, purpose, self.clock)
-        return host.spec.host if host is not None else None
+    async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
+        """The host that ``owner`` holds already, else the best free one that it gets, and why that one."""
+        site, now = await self._site(pool), self.clock.now()
+        listed = {machine.host: machine for machine in await site.provider.list_hosts()}
+        hosts = await hosts_of(self.kube, site.namespace, pool.metadata.name)
+        need = need_of(pool, next((host for host in hosts if host.spec.host == near_host), None))
+
+        def fits(host: GpuHost) -> bool:
+            return host.spec.host in listed and not why_not(as_listed(host, listed), need, refused)
+
+        def purpose(host: GpuHost) -> str:
+            return f"takes the place of {near_host or 'a bad host'}: {reason_of(host, need, now)}"
+
+        candidates = [as_listed(host, listed) for host in hosts if host.spec.host in listed]
+        order = spares_in_order(candidates, need, now=now, refused=refused)
+        host = await claim_first(self.kube, site.namespace, hosts, order, owner, purpose, self.clock, fits)
+        if host is None or host.status.claim is None:
+            return Choice(None, none_fits(candidates, need, refused))
+        return Choice(host.spec.host, host.status.claim.purpose.partition(": ")[2])
 
     async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
         """Read afresh: is the host claimed by ``owner``?"""
         return await holds_claim(self.kube, pool.metadata.namespace or "", host, owner)
 
-    async def join_spare(self, pool: GpuPool, host: str, owner: str) -> str:
-        """Bring the host into the cluster, tainted; the Node's name."""
+    async def join_spare(self, pool: GpuPool, host: str, owner: str, near_host: str | None = None) -> str:
+        """Bring the host into the cluster, tainted; the Node's name. UnfitError when it can't take the place now."""
         site, found = await self._held(pool, host, owner)
+        if found.status.phase is HostPhase.SPARE:
+            await self._still_fit(site, found, near_host)
         if found.status.phase in BEFORE_CHECKS:
             found = await steps.join(site, found, owner)
         return found.status.node_name or found.spec.host
@@ -89,6 +100,15 @@ class PoolReplacer:
         for spare in await hosts_of(self.kube, site.namespace, pool.metadata.name):
             if owner_of(spare) == owner and spare.status.phase is HostPhase.ACTIVE:
                 await let_go(self.kube, spare, owner, lambda _: None)
+
+    async def _still_fit(self, site: Site, found: GpuHost, near_host: str | None) -> None:
+        """Looked at afresh, right before the claim is used: a spare may have fallen ill while it stood by."""
+        listed = {machine.host: machine for machine in await site.provider.list_hosts()}
+        near = await read_host(self.kube, site.namespace, near_host) if near_host else None
+        unfit = why_unfit(as_listed(found, listed), need_of(site.pool, near))
+        ill = await trouble_of(site.kube, found, self.clock.now())
+        if ill or unfit:
+            raise UnfitError(f"spare {found.spec.host}: {ill or unfit}", ill=bool(ill))
 
     async def _held(self, pool: GpuPool, host: str, owner: str) -> tuple[Site, GpuHost]:
         site = await self._site(pool)

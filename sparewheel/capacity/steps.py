@@ -112,8 +112,10 @@ async def place(site: Site, host: GpuHost, taint: str, *, trust_node: bool) -> N
         await edit_node(site.kube, name, placing(labels, [Taint(taint)], remove))
 
 
-async def check(site: Site, host: GpuHost) -> CheckResult:
-    return await check_host(site.kube, site.pool, host, site.clock.now(), require_health=site.require_health)
+async def check(site: Site, host: GpuHost, *, repaired: bool = False) -> CheckResult:
+    return await check_host(
+        site.kube, site.pool, host, site.clock.now(), require_health=site.require_health, repaired=repaired
+    )
 
 
 async def admit(site: Site, host: GpuHost, owner: str, *, keep_claim: bool) -> GpuHost:
@@ -135,6 +137,7 @@ async def admit(site: Site, host: GpuHost, owner: str, *, keep_claim: bool) -> G
     def active(status: GpuHostStatus) -> None:
         enter(status)
         status.node_name, status.boot_id = name, boot_id_of(node) or None
+        status.checked_at = site.clock.now()
         status.claim = status.claim if keep_claim else None
 
     return await as_owner(site.kube, site.namespace, host.spec.host, owner, active)

@@ -113,7 +113,7 @@ async def test_one_node_is_replaced(site: Site) -> None:
     owner, bad = f"remediation/{site.pool}", site.nodes[0]
     node = await site.kube.get(NODE, bad)
     assert await replacer.host_of(pool, bad) == bad
-    spare = await replacer.claim_spare(pool, owner, bad, ())
+    spare = (await replacer.claim_spare(pool, owner, bad, ())).host
     assert spare is not None
     assert spare == site.nodes[2]
     await replacer.join_spare(pool, spare, owner)

@@ -100,6 +100,20 @@ async def test_a_silent_clock_is_no_matter_and_a_late_receiver_is_told_once() ->
         assert (fenced.ended_at - world.record().spec.fault.first_seen).total_seconds() < 1.0, "in nobody's way"
 
 
+async def test_a_spare_that_fell_ill_before_its_join_gives_way_to_another() -> None:
+    world = World(spares=2)
+    world.capacity.hosts["gpu-3"].unfit = "it reports XID 48 on 0000:17:00"
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await healed(world)
+        replacement = world.record().status.replacement
+        assert (replacement.spare_host, replacement.refused_hosts) == ("gpu-4", ["gpu-3"])
+        assert replacement.choice == "same type"
+        assert ("join", "gpu-3") not in world.capacity.log
+        assert world.capacity.hosts["gpu-3"].phase == "Quarantined"
+
+
 # -------------------------------------------------------------------- veto, no spare
 async def test_a_veto_holds_and_its_end_lets_go_on() -> None:
     world = World()

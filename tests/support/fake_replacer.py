@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE, TAINT_JOINING
-from sparewheel.capacity.port import BadNode, CapacityError, Check, CheckResult, Proof
+from sparewheel.capacity.port import BadNode, CapacityError, Check, CheckResult, Choice, Proof, UnfitError
 from sparewheel.clock import Clock
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import NODE
@@ -26,6 +26,8 @@ class FakeHost:
     power: str = "on"
     ready_at: float = 0.0
     reason: str = ""
+    unfit: str = ""
+    """It can't take the place any more, known before it joins."""
 
 
 @dataclass
@@ -41,26 +43,26 @@ class FakeReplacer:
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
         return next((host.name for host in self.hosts.values() if host.node == node), None)
 
-    async def claim_spare(
-        self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]
-    ) -> str | None:
+    async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         await asyncio.sleep(0)
         held = [host for host in self.hosts.values() if host.owner == owner and host.phase != "Active"]
         free = [h for h in self.hosts.values() if h.phase == "Spare" and not h.owner and h.name not in refused]
         chosen = next(iter(held or free), None)
         if chosen is None:
-            return None
+            return Choice(None)
         self.log.append(("claim", chosen.name))
         chosen.owner = owner
-        return chosen.name
+        return Choice(chosen.name, "same type")
 
     async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
         await asyncio.sleep(0)
         return self.hosts[host].owner == owner
 
-    async def join_spare(self, pool: GpuPool, host: str, owner: str) -> str:
+    async def join_spare(self, pool: GpuPool, host: str, owner: str, near_host: str | None = None) -> str:
         self._mine(host, owner)
         found = self.hosts[host]
+        if found.unfit:
+            raise UnfitError(f"spare {host}: {found.unfit}", ill=True)
         if found.phase != "Joining":
             found.phase, found.node = "Joining", host
             found.ready_at = self.clock.monotonic_seconds() + JOIN_SECONDS

@@ -43,7 +43,11 @@ class FakeMachine:
     reachable: bool = True
     refuses_key: bool = False
     joined: JoinRequest | None = None
-    gpus: int = 8
+    nvlink_domain: str = ""
+    resources: dict[str, int] = field(default_factory=dict[str, int])
+    gpus: int | None = 8
+    """None: its agent can't count them."""
+    hcas: int | None = None
     faults: list[Fault] = field(default_factory=list[Fault])
     reports: bool = True
     power_known: bool = True
@@ -77,7 +81,7 @@ class Yard:
             node["status"] = {
                 "conditions": conditions,
                 "nodeInfo": {"bootID": machine.boot_id},
-                "allocatable": {GPU_RESOURCE: str(machine.gpus)},
+                "allocatable": {GPU_RESOURCE: str(8 if machine.gpus is None else machine.gpus)},
             }
             self.kube.put(NODE, node)
             if machine.reports:
@@ -93,6 +97,7 @@ class Yard:
             boot_id=machine.boot_id,
             heartbeat_time=self.clock.now(),
             gpus=DeviceCount(expected=8, seen=machine.gpus),
+            hcas=DeviceCount(expected=0, seen=machine.hcas),
             faults=machine.faults,
         )
         body = NodeHealth(metadata=ObjectMeta(name=machine.name), status=status).to_wire()
@@ -101,7 +106,14 @@ class Yard:
     # ------------------------------------------------------------------ the port
     async def list_hosts(self) -> list[Inventory]:
         return [
-            Inventory(machine.name, f"machines://{machine.name}", machine.instance_type, machine.fabric_block)
+            Inventory(
+                machine.name,
+                f"machines://{machine.name}",
+                machine.instance_type,
+                machine.fabric_block,
+                machine.nvlink_domain,
+                machine.resources,
+            )
             for machine in self.machines.values()
         ]
 

@@ -45,7 +45,14 @@ class MachinesProvider:
 
     async def list_hosts(self) -> list[Inventory]:
         return [
-            Inventory(machine.name, f"machines://{machine.name}", machine.instance_type, machine.fabric_block)
+            Inventory(
+                machine.name,
+                f"machines://{machine.name}",
+                machine.instance_type,
+                machine.fabric_block,
+                machine.nvlink_domain,
+                machine.resources,
+            )
             for machine in self.backend.machines
         ]
 

@@ -16,12 +16,14 @@ from sparewheel.api.names import (
     TAINT_QUARANTINED,
     TAINT_SPARE,
 )
-from sparewheel.capacity.nodes import edit_node, labels_of, placing, uncordoning
+from sparewheel.capacity.nodes import capacity_of, edit_node, labels_of, placing, uncordoning
 from sparewheel.capacity.port import CapacityError, Inventory, JoinRequest, Proof, Taint
 from sparewheel.kube.port import NODE, Json, Kube, NotFoundError
 
 LABEL_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 LABEL_FABRIC_BLOCK: Final = "topology.kubernetes.io/block"
+LABEL_NVLINK_DOMAIN: Final = "nvidia.com/gpu.clique"
+"""Cluster and clique of the node's NVLink fabric, as NVIDIA's GPU feature discovery labels it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class WarmProvider:
                 provider_id=str(node.get("spec", {}).get("providerID") or f"node://{node['metadata']['name']}"),
                 instance_type=labels_of(node).get(LABEL_INSTANCE_TYPE, ""),
                 fabric_block=labels_of(node).get(LABEL_FABRIC_BLOCK, ""),
+                nvlink_domain=labels_of(node).get(LABEL_NVLINK_DOMAIN, ""),
+                resources=capacity_of(node),
             )
             for node in listing.items
         ]

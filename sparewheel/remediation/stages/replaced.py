@@ -9,7 +9,7 @@ from sparewheel.remediation.decide.observations import Gone
 from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
 from sparewheel.remediation.decide.sentences import EVENT_WAITING, fault_words
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
-from sparewheel.remediation.stages.replacer import BadNode, Check
+from sparewheel.remediation.stages.replacer import BadNode, Check, UnfitError
 
 EVENT_SPARE = f"{EVENT_WAITING}/spare"
 
@@ -40,15 +40,17 @@ async def act(incident: Incident) -> bool:
             await _say(incident, f"node {incident.record.spec.node} to be known as a host of pool {pool.metadata.name}")
             return False
         refused_hosts = incident.record.status.replacement.refused_hosts
-        host = await ports.replacer.claim_spare(pool, incident.owner, bad, refused_hosts)
-        if host is None:
-            await _say(incident, f"a spare: pool {pool.metadata.name} has none that is free and fit")
+        choice = await ports.replacer.claim_spare(pool, incident.owner, bad, refused_hosts)
+        if choice.host is None:
+            others = f" ({choice.why})"[:400] if choice.why else ""
+            await _say(incident, f"a spare: pool {pool.metadata.name} has none that is free and fit{others}")
             await incident.tell(EVENT_SPARE)
             return False
         now = incident.now()
 
         def claimed(record: ReplacementRecord) -> None:
-            record.bad_host, record.spare_host, record.message = bad, host, ""
+            record.bad_host, record.spare_host, record.message = bad, choice.host, ""
+            record.choice = choice.why
             record.claimed_at = record.claimed_at or now
 
         return await incident.update(begin_once(NodeStage.REPLACED, now), replacement(claimed))
@@ -94,7 +96,11 @@ async def join(incident: Incident) -> bool:
 
     await incident.update(replacement(asked))
     incident.lead()
-    node = await incident.ports.replacer.join_spare(await incident.pool(), host, incident.owner)
+    pool, bad = await incident.pool(), incident.record.status.replacement.bad_host
+    try:
+        node = await incident.ports.replacer.join_spare(pool, host, incident.owner, bad)
+    except UnfitError as error:
+        return await give_up(incident, str(error), quarantine=error.ill)
     now = incident.now()
 
     def joined(record: ReplacementRecord) -> None:
@@ -122,13 +128,13 @@ async def check(incident: Incident) -> bool:
     return await incident.update(replacement(checked))
 
 
-async def give_up(incident: Incident, why: str) -> bool:
-    """This spare is not fit: quarantined, and not tried again by this incident."""
+async def give_up(incident: Incident, why: str, *, quarantine: bool = True) -> bool:
+    """This spare is not fit: quarantined where it is ill, and in any case not tried again by this incident."""
     host = _spare(incident)
     log.warning("%s: spare %s is refused: %s", incident.name, host, why)
     incident.lead()
     pool = await incident.pool()
-    await incident.ports.replacer.give_up(pool, host, incident.owner, why, quarantine=True)
+    await incident.ports.replacer.give_up(pool, host, incident.owner, why, quarantine=quarantine)
     return await incident.update(drop_spare(host, refused=True, message=f"another spare ({host} was refused: {why})"))
 
 

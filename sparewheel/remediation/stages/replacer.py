@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import Protocol
 
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.capacity.port import BadNode, Check, CheckResult, Proof
+from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Proof, UnfitError
 
-__all__ = ["BadNode", "Check", "CheckResult", "Proof", "Replacer"]
+__all__ = ["BadNode", "Check", "CheckResult", "Choice", "Proof", "Replacer", "UnfitError"]
 
 
 class Replacer(Protocol):
@@ -18,18 +18,16 @@ class Replacer(Protocol):
         """Name of the pool's host that serves as ``node``; None when it is not one of the pool's hosts."""
         ...
 
-    async def claim_spare(
-        self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]
-    ) -> str | None:
-        """A spare host for ``owner``: the one it holds already, else the best free one. None: there is none."""
+    async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
+        """A spare host for ``owner``: the one it holds already, else the best free one."""
         ...
 
     async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
         """Read afresh: is the host claimed by ``owner``?"""
         ...
 
-    async def join_spare(self, pool: GpuPool, host: str, owner: str) -> str:
-        """Bring the host into the cluster, tainted; the Node's name."""
+    async def join_spare(self, pool: GpuPool, host: str, owner: str, near_host: str | None = None) -> str:
+        """Bring the host into the cluster, tainted; the Node's name. UnfitError: it can't take the place any more."""
         ...
 
     async def check_spare(self, pool: GpuPool, host: str, owner: str) -> CheckResult: ...

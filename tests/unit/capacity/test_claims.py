@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import GpuHost, GpuHostSpec, HostPhase
-from sparewheel.capacity.choose import spares_in_order
+from sparewheel.capacity.choose import Need, spares_in_order
 from sparewheel.capacity.claims import ClaimedError, as_owner, claim_first, holds, let_go, owner_of
 from sparewheel.capacity.hosts import hosts_of, read_host
 from sparewheel.clock import SystemClock
@@ -32,7 +32,8 @@ def put_host(kube: MemoryKube, name: str, phase: HostPhase = HostPhase.SPARE, **
 
 async def take(kube: MemoryKube, owner: str) -> GpuHost | None:
     hosts = await hosts_of(kube, SPACE, "gpu")
-    return await claim_first(kube, SPACE, hosts, spares_in_order(hosts), owner, "test", CLOCK)
+    order = spares_in_order(hosts, Need(), now=CLOCK.now())
+    return await claim_first(kube, SPACE, hosts, order, owner, lambda _: "test", CLOCK)
 
 
 async def test_two_claimants_of_one_host_one_wins() -> None:
@@ -93,22 +94,6 @@ async def test_only_its_owner_changes_a_claimed_host() -> None:
         await as_owner(kube, SPACE, "a", "other", lambda _: None)
     with pytest.raises(ClaimedError):
         await let_go(kube, host, "other", lambda _: None)
-
-
-def test_the_fit_spare_is_chosen() -> None:
-    kube = MemoryKube()
-    put_host(kube, "bad", HostPhase.ACTIVE, instance_type="h200", fabric_block="b1")
-    put_host(kube, "a-other-type", instance_type="a100", fabric_block="b1")
-    put_host(kube, "b-far", instance_type="h200", fabric_block="b2")
-    put_host(kube, "c-near", instance_type="h200", fabric_block="b1")
-    put_host(kube, "d-quarantined", HostPhase.QUARANTINED, instance_type="h200", fabric_block="b1")
-    put_host(kube, "e-trouble", instance_type="h200", fabric_block="b1")
-    hosts = asyncio.run(hosts_of(kube, SPACE, "gpu"))
-    next(host for host in hosts if host.metadata.name == "e-trouble").status.reason = "could not be reached"
-    near = next(host for host in hosts if host.metadata.name == "bad")
-    assert [host.metadata.name for host in spares_in_order(hosts, near=near)] == ["c-near", "b-far", "e-trouble"]
-    chosen = spares_in_order(hosts, near=near, refused={"c-near"})
-    assert [host.metadata.name for host in chosen] == ["b-far", "e-trouble"]
 
 
 OWNERS = st.sampled_from(["remediation/a", "remediation/b", "pool/gpu"])

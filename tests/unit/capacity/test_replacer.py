@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import NAMESPACE
+from sparewheel.capacity.checks import EVALUATE_SECONDS
 from sparewheel.capacity.claims import ClaimedError, owner_of
 from sparewheel.capacity.hosts import read_host
-from sparewheel.capacity.port import BadNode, CapacityError, CapacityProvider, Check, Proof
+from sparewheel.capacity.port import BadNode, CapacityError, CapacityProvider, Check, Proof, UnfitError
 from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.capacity.replacer import PoolReplacer
 from sparewheel.kube.memory import MemoryKube
@@ -32,7 +35,10 @@ class Scene:
         return self.yard
 
     async def build(self) -> None:
-        self.pool = pool_of(self.kube, 2)
+        await self.build_up(2)
+
+    async def build_up(self, size: int, **changes: Any) -> None:
+        self.pool = pool_of(self.kube, size, **changes)
         for _ in range(20):
             self.clock.seconds += 1
             self.yard.settle()
@@ -62,7 +68,7 @@ async def test_the_whole_replacement_each_step_twice(scene: Scene) -> None:
     replacer, pool, bad = scene.replacer, scene.pool, scene.bad()
     assert await replacer.host_of(pool, "gpu-1") == "gpu-1"
     for _ in range(2):
-        assert await replacer.claim_spare(pool, OWNER, "gpu-1", ()) == "gpu-3"
+        assert (await replacer.claim_spare(pool, OWNER, "gpu-1", ())).host == "gpu-3"
     assert await replacer.holds(pool, "gpu-3", OWNER)
     for _ in range(2):
         assert await replacer.join_spare(pool, "gpu-3", OWNER) == "gpu-3"
@@ -85,8 +91,8 @@ async def test_the_whole_replacement_each_step_twice(scene: Scene) -> None:
 
 
 async def test_no_spare_is_none(scene: Scene) -> None:
-    assert await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ()) == "gpu-3"
-    assert await scene.replacer.claim_spare(scene.pool, "remediation/other", "gpu-2", ()) is None
+    assert (await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())).host == "gpu-3"
+    assert (await scene.replacer.claim_spare(scene.pool, "remediation/other", "gpu-2", ())).host is None
 
 
 async def test_a_failed_look_is_not_no_spare(scene: Scene) -> None:
@@ -137,7 +143,7 @@ async def test_the_quarantined_boot_never_serves_again(scene: Scene) -> None:
     await scene.replacer.retire(scene.pool, "gpu-1", scene.bad(), OWNER)
     patch = {"status": {"phase": "Spare"}}  # a person puts it back without repairing it
     await scene.kube.merge_patch(GPU_HOST, "gpu-1", patch, NAMESPACE, "status")
-    assert await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-2", {"gpu-3"}) == "gpu-1"
+    assert (await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-2", {"gpu-3"})).host == "gpu-1"
     await scene.replacer.join_spare(scene.pool, "gpu-1", OWNER)
     scene.yard.settle()
     assert (await scene.replacer.check_spare(scene.pool, "gpu-1", OWNER)).check is Check.REFUSED
@@ -173,3 +179,68 @@ async def test_proof_is_the_backends(scene: Scene) -> None:
     assert await scene.replacer.prove_off(scene.pool, "gpu-1", power_off=False) is Proof.ON
     scene.yard.machines["gpu-1"].power_known = False
     assert await scene.replacer.prove_off(scene.pool, "gpu-1", power_off=True) is Proof.UNKNOWN
+
+
+async def test_the_claim_says_why_this_one_and_says_the_same_again(scene: Scene) -> None:
+    for machine in scene.yard.machines.values():
+        machine.instance_type, machine.fabric_block = "h200", "b1"
+    await scene.build()
+    first = await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    assert first.why == "same type h200, same fabric block b1, never checked before"
+    scene.clock.seconds += 100
+    assert await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ()) == first
+    nobody = await scene.replacer.claim_spare(scene.pool, "remediation/other", "gpu-2", ())
+    assert (nobody.host, nobody.why) == (None, f"gpu-3: it is claimed by {OWNER}")
+
+
+async def test_a_spare_that_the_inventory_changed_is_chosen_by_what_it_says_now(scene: Scene) -> None:
+    scene.yard.machines["gpu-3"].instance_type = "a100"  # nobody wrote that into its GpuHost yet
+    choice = await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    assert (choice.host, choice.why) == (None, "gpu-3: it is of type a100, not unknown")
+    del scene.yard.machines["gpu-3"]
+    assert (await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())).host is None
+
+
+async def test_a_claim_is_looked_at_again_before_it_is_used(scene: Scene) -> None:
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    scene.yard.machines["gpu-3"].instance_type = "a100"
+    with pytest.raises(UnfitError, match="gpu-3: it is of type a100") as caught:
+        await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER, "gpu-1")
+    assert not caught.value.ill
+    assert ("join", "gpu-3") not in scene.yard.log[-1:]
+    assert scene.kube.peek(NODE, "gpu-3") is None
+    assert (await scene.phase("gpu-3"))[0] is HostPhase.SPARE, "nothing was begun"
+
+
+async def test_a_warm_spare_that_fell_ill_while_it_stood_by_is_not_joined(scene: Scene) -> None:
+    await scene.build_up(2, warm_spares=True)
+    scene.yard.settle()
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    scene.yard.machines["gpu-3"].faults = [serious_fault(scene.clock)]
+    scene.yard.settle()
+    with pytest.raises(UnfitError, match="reports XID 79") as caught:
+        await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER, "gpu-1")
+    assert caught.value.ill
+
+
+async def test_not_evaluated_is_waited_for_and_then_a_failed_check(scene: Scene) -> None:
+    scene.yard.machines["gpu-3"].gpus = None
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
+    scene.yard.settle()
+    result = await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)
+    assert (result.check, result.why) == (Check.WAIT, "the agent on gpu-3 to count its GPUs")
+    scene.clock.seconds += EVALUATE_SECONDS + 1
+    scene.yard.settle()
+    result = await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)
+    assert (result.check, result.why[:46]) == (Check.REFUSED, "the GPUs of gpu-3 could not be evaluated (no r")
+
+
+@pytest.mark.parametrize(("seen", "expected"), [(8, Check.PASSED), (7, Check.REFUSED), (None, Check.WAIT)])
+async def test_hcas_are_counted_where_the_pool_expects_them(scene: Scene, seen: int | None, expected: Check) -> None:
+    scene.pool = pool_of(scene.kube, 2, hcas_per_node=8)
+    scene.yard.machines["gpu-3"].hcas = seen
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
+    scene.yard.settle()
+    assert (await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)).check is expected
