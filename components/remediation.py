@@ -6,6 +6,7 @@ from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
+from pydantic import TypeAdapter
 
 from components import settings
 from components.agents import Agents
@@ -17,31 +18,41 @@ from sparewheel.api.admission import admission_manifests
 from sparewheel.api.crd import crd_manifests
 from sparewheel.api.gpu_pool import SecretKeyRef
 from sparewheel.api.names import API_VERSION, NAMESPACE, POLICY_NAME
-from sparewheel.api.remediation_policy import RemediationPolicySpec, Route
+from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.api.routes import Person, Route
 from stacks.base import CREDENTIALS_SECRET
 from stacks.config import StackConfig
-from stacks.remediation import RemediationConfig
+from stacks.routes import RouteArea, secret_fields
 
 HEALTH_PORT = 8080
 
 
-def policy_spec(config: RemediationConfig) -> RemediationPolicySpec:
+def policy_spec(config: StackConfig) -> RemediationPolicySpec:
     """What the cluster is told about healing."""
+    healing = config.remediation
     return RemediationPolicySpec(
-        dry_run=config.dry_run,
-        fault_overrides=config.fault_overrides,
-        routes=[
-            Route(
-                name=route.name,
-                format=route.format,
-                url_ref=SecretKeyRef(name=CREDENTIALS_SECRET, key=route.url_secret),
-            )
-            for route in config.routes
-        ],
-        max_fenced_nodes=config.max_fenced_nodes,
-        fenced_window_seconds=config.fenced_window_seconds,
-        crashed_job_window_seconds=config.crashed_job_window_seconds,
+        dry_run=healing.dry_run,
+        fault_overrides=healing.fault_overrides,
+        routes=[route(one) for one in healing.routes],
+        people={
+            user.name: Person(email=user.email or "", slack=user.slack or "")
+            for user in config.users
+            if user.email or user.slack
+        },
+        max_fenced_nodes=healing.max_fenced_nodes,
+        fenced_window_seconds=healing.fenced_window_seconds,
+        crashed_job_window_seconds=healing.crashed_job_window_seconds,
     )
+
+
+def route(config: RouteArea) -> Route:
+    """The route as the cluster knows it: each secret is a key of the Secret that the stack makes."""
+    refs = {
+        f"{setting.removesuffix('_secret')}_ref": SecretKeyRef(name=CREDENTIALS_SECRET, key=key)
+        for setting, key in secret_fields(config).items()
+    }
+    plain = {key: value for key, value in config.model_dump().items() if not key.endswith("_secret")}
+    return TypeAdapter[Route](Route).validate_python({**plain, **refs})
 
 
 class Remediation(pulumi.ComponentResource):
@@ -63,7 +74,7 @@ class Remediation(pulumi.ComponentResource):
             api_version=API_VERSION,
             kind="RemediationPolicy",
             metadata=raw(metadata(POLICY_NAME, NAMESPACE)),
-            spec=policy_spec(config.remediation).model_dump(mode="json", by_alias=True, exclude_none=True),
+            spec=policy_spec(config).model_dump(mode="json", by_alias=True, exclude_none=True),
             opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
         )
         self._controller(config, [*kinds, *admission, credentials])

@@ -15,6 +15,7 @@ from stacks.explain import explain
 from stacks.platform import Cluster, ExistingCluster, Images, Operator, Storage
 from stacks.pools import Pool, shared_hosts
 from stacks.remediation import RemediationConfig
+from stacks.routes import secret_fields
 from stacks.slurm import TAKEN, ExternalDatabase, Group, InClusterDatabase, Login, Slurm, User
 
 HEARTBEATS_MISSED: Final = 3
@@ -79,6 +80,16 @@ class StackConfig(Area):
         return self
 
     @model_validator(mode="after")
+    def _pools_of_routes(self) -> Self:
+        known = {pool.name for pool in self.pools}
+        for index, route in enumerate(self.remediation.routes):
+            for name in route.pools:
+                if name not in known:
+                    msg = f"remediation.routes.{index}.pools: there is no pool {name}; the pools are {sorted(known)}"
+                    raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
     def _silence(self) -> Self:
         shortest = HEARTBEATS_MISSED * self.remediation.agent.heartbeat_interval_seconds
         for index, pool in enumerate(self.pools):
@@ -113,7 +124,8 @@ class StackConfig(Area):
                 if ref["name"] == CREDENTIALS_SECRET:
                     yield path, ref["key"]
         for index, route in enumerate(self.remediation.routes):
-            yield f"remediation.routes.{index}.url_secret", route.url_secret
+            for setting, name in secret_fields(route).items():
+                yield f"remediation.routes.{index}.{setting}", name
 
 
 def _key_refs(body: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -9,19 +9,12 @@ from pydantic import Field, field_validator
 
 from sparewheel.api.faults import Action
 from sparewheel.api.names import CODE_GPU_MISSING, CODE_GPU_OFF_BUS
-from sparewheel.api.remediation_policy import RouteFormat
-from stacks.base import AbsolutePath, Area, DnsName, SecretName
+from sparewheel.api.remediation_policy import MAX_ROUTES
+from stacks.base import AbsolutePath, Area
+from stacks.routes import RouteConfig, wrong_together
 
 CODES: Final = (CODE_GPU_OFF_BUS, CODE_GPU_MISSING)
 """Fault codes beside the XIDs whose action a stack may choose."""
-
-
-class RouteConfig(Area):
-    """Where a message goes. The address is a secret of the stack: Slack's is a credential in itself."""
-
-    name: DnsName = Field(description="name of the route")
-    format: RouteFormat = RouteFormat.WEBHOOK
-    url_secret: SecretName = Field(description="secret of the stack with the address")
 
 
 class Agent(Area):
@@ -41,7 +34,7 @@ class RemediationConfig(Area):
     fault_overrides: dict[str, Action] = Field(
         default_factory=dict[str, Action], description="by fault code, such as 'XID 63: replace'"
     )
-    routes: list[RouteConfig] = Field(default_factory=list[RouteConfig])
+    routes: list[RouteConfig] = Field(default_factory=list[RouteConfig], max_length=MAX_ROUTES)
     max_fenced_nodes: int = Field(default=10, ge=1)
     fenced_window_seconds: int = Field(default=300, ge=1)
     crashed_job_window_seconds: float = Field(default=30.0, ge=0)
@@ -61,10 +54,8 @@ class RemediationConfig(Area):
 
     @field_validator("routes")
     @classmethod
-    def _names_once(cls, routes: list[RouteConfig]) -> list[RouteConfig]:
-        names = [route.name for route in routes]
-        for name in names:
-            if names.count(name) > 1:
-                msg = f"two routes are named {name}; give each its own name"
-                raise ValueError(msg)
+    def _fit_together(cls, routes: list[RouteConfig]) -> list[RouteConfig]:
+        msg = wrong_together([*routes])
+        if msg:
+            raise ValueError(msg)
         return routes

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from sparewheel.api.gpu_pool import MAX_GRACE_SECONDS
 from stacks.base import PUBLIC_KEY, AbsolutePath, Area, SecretName
+from stacks.routes import MailAddress
 
 OURS: Final = {
     "KillWait": "set slurm.grace_seconds instead",
@@ -132,6 +133,10 @@ class User(Area):
     ssh_keys: list[str] = Field(min_length=1, description="public SSH keys that may log in")
     groups: list[UserName] = Field(default_factory=list[str], description="names from groups")
     shell: Shell = "/bin/bash"
+    email: MailAddress | None = Field(default=None, description="where the user is told what happens to their jobs")
+    slack: str | None = Field(
+        default=None, pattern=r"^[UW][A-Z0-9]{4,30}$", description="Slack's member id of the user, such as U012AB3CD"
+    )
 
     @field_validator("ssh_keys")
     @classmethod

@@ -105,10 +105,24 @@ class Delivery(ApiModel):
     key: str
     route: str
     event: str
+    recipient: str = ""
+    """User whom it is for; empty: the platform."""
+    note: str = ""
+    """What is said beside it, such as why the platform hears a message that is for an owner."""
     created_at: Time
     due_at: Time
+    decided_at: Time | None = None
+    """When it was decided, before the first try, that this message goes out and carries ``folds``."""
+    folds: list[str] = Field(default_factory=list[str])
+    """Keys of messages, of any incident, that this one tells as well."""
+    folded_into: str = ""
+    """Key of the message that told this one."""
+    addressed_at: Time | None = None
+    """For owners: when a message to each of them took this one's place."""
     attempts: int = Field(default=0, ge=0)
     delivered_at: Time | None = None
+    given_up_at: Time | None = None
+    """When it was clear that nobody will accept it: refused for good, or not accepted for a day."""
     last_error: str = ""
 
 

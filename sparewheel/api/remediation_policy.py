@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import ClassVar
 
 from pydantic import Field
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
 from sparewheel.api.faults import Action
-from sparewheel.api.gpu_pool import SecretKeyRef
+from sparewheel.api.routes import Person, Route
 
-
-class RouteFormat(StrEnum):
-    WEBHOOK = "webhook"
-    SLACK = "slack"
-
-
-class Route(ApiModel):
-    """Where a message goes. The address is a secret: Slack's is a credential in itself."""
-
-    name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
-    format: RouteFormat = RouteFormat.WEBHOOK
-    url_ref: SecretKeyRef
+MAX_ROUTES = 64
 
 
 class RemediationPolicySpec(ApiModel):
     dry_run: bool = False
     fault_overrides: dict[str, Action] = Field(default_factory=dict[str, Action])
     """By fault code, e.g. ``XID 63: replace``; wins over the catalogue."""
-    routes: list[Route] = Field(default_factory=list[Route])
+    routes: list[Route] = Field(default_factory=list[Route], max_length=MAX_ROUTES)
+    people: dict[str, Person] = Field(default_factory=dict[str, Person])
+    """By Slurm user: where the owner of a job is reached."""
     max_fenced_nodes: int = Field(default=10, ge=1)
     """The breaker: over this many nodes fenced in ``fenced_window_seconds``, the rest is only drained and told."""
     fenced_window_seconds: int = Field(default=300, ge=1)
@@ -37,10 +27,29 @@ class RemediationPolicySpec(ApiModel):
     """A job that ended non-zero on the node from this long before the fault on is taken for its victim."""
 
 
+class RouteTest(ApiModel):
+    """How a test message went over one route."""
+
+    route: str
+    kind: str = ""
+    delivered: bool = False
+    error: str = ""
+
+
+class NotifyTest(ApiModel):
+    """The answer to a request for test messages."""
+
+    request: str = ""
+    """Value of the annotation that is answered here."""
+    finished_at: Time | None = None
+    results: list[RouteTest] = Field(default_factory=list[RouteTest])
+
+
 class RemediationPolicyStatus(ApiModel):
     breaker_open: bool = False
     breaker_since: Time | None = None
     message: str = ""
+    notify_test: NotifyTest = Field(default_factory=NotifyTest)
 
 
 class RemediationPolicy(ApiObject):

@@ -23,7 +23,8 @@ from sparewheel.api.names import (
 )
 from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeHealth, NodeHealthStatus
 from sparewheel.api.remediation import Remediation
-from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec, Route
+from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
+from sparewheel.api.routes import WebhookRoute
 from sparewheel.capacity.providers import providers
 from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.capacity.replacer import PoolReplacer
@@ -101,7 +102,7 @@ class ApiWorld:
             ),
         )
         await self._make(GPU_POOL, pool.to_wire(), self.space)
-        route = Route.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})
+        route = WebhookRoute.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})
         policy = RemediationPolicy(metadata=ObjectMeta(name=POLICY_NAME), spec=RemediationPolicySpec(routes=[route]))
         await self._make(REMEDIATION_POLICY, policy.to_wire(), self.space)
 

@@ -48,7 +48,7 @@ def stack_config() -> dict[str, Any]:
                 },
             }
         ],
-        "remediation": {"routes": [{"name": "oncall", "url_secret": "oncall-url"}]},
+        "remediation": {"routes": [{"name": "oncall", "kind": "webhook", "url_secret": "oncall-url"}]},
     }
 
 

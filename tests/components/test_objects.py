@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.components.conftest import Run
+from tests.components.conftest import SECRETS, Run
 
 
 def test_a_worker_outlives_its_jobs_grace(run_stack: Run, raw: dict[str, Any]) -> None:
@@ -124,3 +124,36 @@ def test_the_operator_from_its_charts(run_stack: Run, raw: dict[str, Any]) -> No
     charts = {r.name: r.inputs for r in run_stack(raw).of_type(":Chart")}
     assert charts["operator"]["chart"] == "oci://ghcr.io/slinkyproject/charts/slurm-operator"
     assert charts["operator-crds"]["version"] == "1.2.1"
+
+
+def test_the_routes_as_the_cluster_sees_them(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["users"][0].update(email="a.liddell@example.org", slack="U012AB3CD")
+    raw["remediation"]["routes"] += [
+        {
+            "name": "owners",
+            "kind": "email",
+            "audience": "owner",
+            "host": "mail.example",
+            "username": "wheel",
+            "password_secret": "mail-password",
+            "from_address": "wheel@example.com",
+            "owner_address": "{user}@example.com",
+        },
+        {"name": "pager", "kind": "pagerduty", "routing_key_secret": "pager-key", "severities": ["critical"]},
+    ]
+    secrets = {**SECRETS, "mail-password": "CANARY-mail", "pager-key": "CANARY-pager"}
+    stack = run_stack(raw, secrets)
+    policy = stack.one(":RemediationPolicy").inputs["spec"]
+    assert policy["people"] == {"alice": {"email": "a.liddell@example.org", "slack": "U012AB3CD"}}
+    hook, owners, pager = policy["routes"]
+    assert hook["urlRef"] == {"name": "sparewheel-credentials", "key": "oncall-url"}
+    assert owners["passwordRef"] == {"name": "sparewheel-credentials", "key": "mail-password"}
+    assert (owners["ownerAddress"], owners["security"], owners["groupSeconds"]) == (
+        "{user}@example.com",
+        "starttls",
+        10,
+    )
+    assert pager["routingKeyRef"] == {"name": "sparewheel-credentials", "key": "pager-key"}
+    assert pager["url"] == "https://events.pagerduty.com/v2/enqueue"
+    assert "CANARY" not in str(policy)
+    assert stack.one(":Secret", "sparewheel-credentials").inputs["stringData"] == secrets

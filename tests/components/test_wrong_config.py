@@ -18,6 +18,15 @@ def _machines(raw: dict[str, Any]) -> dict[str, Any]:
     return raw["pools"][0]["backend"]
 
 
+def _route(raw: dict[str, Any]) -> dict[str, Any]:
+    return raw["remediation"]["routes"][0]
+
+
+def _mail(raw: dict[str, Any], **fields: Any) -> None:
+    mail = {"name": "mail", "kind": "email", "host": "mail.example", "from_address": "wheel@example.com"}
+    raw["remediation"]["routes"].append({**mail, "to": ["oncall@example.com"], **fields})
+
+
 CASES: list[tuple[str, Change, str, str]] = [
     ("an area is missing", lambda raw: raw.pop("slurm"), "slurm:", "is missing"),
     ("a setting is missing", lambda raw: raw["pools"][0].pop("size"), "pools.0.size:", "GPU nodes that take work"),
@@ -77,6 +86,38 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("settings left empty", lambda raw: raw["remediation"].update(agent=None), "remediation.agent:", "'name: value'"),
     ("no end of waiting", lambda raw: raw["pools"][0].update(node_lost_seconds=float("inf")),
      "pools.0.node_lost_seconds:", "finite"),
+    ("a route of no kind", lambda raw: _route(raw).pop("kind"), "remediation.routes.0:", "kind is missing"),
+    ("a route of an unknown kind", lambda raw: _route(raw).update(kind="sms"), "remediation.routes.0:", "'email'"),
+    ("two routes of one name", lambda raw: raw["remediation"]["routes"].append(_route(raw)),
+     "remediation.routes:", "two routes are named oncall"),
+    ("owners alone", lambda raw: _route(raw).update(audience="owner"), "remediation.routes:", "add a route"),
+    ("an event that is none", lambda raw: _route(raw).update(events=["opened"]), "remediation.routes.0.events.0:",
+     "'detected'"),
+    ("a route for an unknown pool", lambda raw: _route(raw).update(pools=["cpu"]), "remediation.routes.0.pools:",
+     "no pool cpu"),
+    ("a certificate that is a key", lambda raw: _route(raw).update(ca_certificate="BEGIN PRIVATE KEY"),
+     "remediation.routes.0.ca_certificate:", "certificate alone"),
+    ("a certificate that is none", lambda raw: _route(raw).update(ca_certificate="hello"),
+     "remediation.routes.0.ca_certificate:", "in PEM"),
+    ("mail to nobody", lambda raw: _mail(raw, to=[]), "remediation.routes.1:", "no receiver"),
+    ("an address that is none", lambda raw: _mail(raw, to=["oncall"]), "remediation.routes.1.to.0:", "no mail address"),
+    ("owners and receivers", lambda raw: _mail(raw, audience="owner"), "remediation.routes.1:", "leave out to"),
+    ("a pattern without a user", lambda raw: _mail(raw, to=[], audience="owner", owner_address="a@b.example"),
+     "remediation.routes.1.owner_address:", "{user}"),
+    ("a pattern for the platform", lambda raw: _mail(raw, owner_address="{user}@b.example"),
+     "remediation.routes.1:", "audience owner"),
+    ("a user without a password", lambda raw: _mail(raw, username="w"), "remediation.routes.1:", "go together"),
+    ("a password in clear", lambda raw: _mail(raw, username="w", password_secret="oncall-url", security="none"),
+     "remediation.routes.1:", "in clear"),
+    ("a pager for owners", lambda raw: raw["remediation"]["routes"].append(
+        {"name": "p", "kind": "pagerduty", "routing_key_secret": "oncall-url", "audience": "owner"}),
+     "remediation.routes.1.audience:", "tell owners by email"),
+    ("a pager in clear", lambda raw: raw["remediation"]["routes"].append(
+        {"name": "p", "kind": "pagerduty", "routing_key_secret": "oncall-url", "url": "http://x.example"}),
+     "remediation.routes.1.url:", "https address"),
+    ("a user's address that is none", lambda raw: raw["users"][0].update(email="alice"), "users.0.email:",
+     "no mail address"),
+    ("a Slack name for an id", lambda raw: raw["users"][0].update(slack="@alice"), "users.0.slack:", "U012AB3CD"),
     ("an area that isn't one", lambda raw: raw.update(login=3), "login:", "3"),
 ]  # fmt: skip
 

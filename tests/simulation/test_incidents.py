@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from sparewheel.api.remediation import FenceKind, NodeStage
-from sparewheel.api.remediation_policy import RemediationPolicySpec, Route
+from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.api.routes import WebhookRoute
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, UnavailableError
 from sparewheel.remediation.decide.record import stage_record
@@ -73,7 +74,7 @@ async def test_a_route_that_never_answers_holds_up_no_other() -> None:
     world = World()
     world.receiver.hung = {"aaa-dead"}
     references = [{"name": name, "urlRef": {"name": name, "key": "url"}} for name in ("aaa-dead", "hook")]
-    world.put_policy(RemediationPolicySpec(routes=[Route.model_validate(reference) for reference in references]))
+    world.put_policy(RemediationPolicySpec(routes=[WebhookRoute.model_validate(reference) for reference in references]))
     async with playing(world):
         await training(world)
         fault = world.break_gpu("gpu-1")

@@ -28,7 +28,8 @@ from sparewheel.api.names import (
 )
 from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeHealth, NodeHealthStatus
 from sparewheel.api.remediation import Remediation
-from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec, Route
+from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
+from sparewheel.api.routes import WebhookRoute
 from sparewheel.clock import Clock
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import GPU_POOL, LEASE, NODE, NODE_HEALTH, POD, REMEDIATION, REMEDIATION_POLICY, Json
@@ -101,7 +102,7 @@ class World:
             if active:
                 put_node(self.kube, name, POOL, [])
         self.put_pool()
-        route = Route.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})
+        route = WebhookRoute.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})
         self.put_policy(RemediationPolicySpec(routes=[route]))
 
     # ------------------------------------------------------------------ set-up

@@ -15,7 +15,8 @@ from contextlib import AsyncExitStack, suppress
 import httpx
 
 from sparewheel import __version__
-from sparewheel.api.remediation_policy import Route
+from sparewheel.api.gpu_pool import SecretKeyRef
+from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.capacity.providers import providers
 from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.capacity.replacer import PoolReplacer
@@ -24,7 +25,7 @@ from sparewheel.kube.access import AccessError, from_environment, from_file
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.lease import new_identity
 from sparewheel.kube.port import SECRET, Kube
-from sparewheel.notify.client import HttpNotifier
+from sparewheel.notify.client import RouteNotifier
 from sparewheel.remediation.controller.health import serve_health
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.controller.pools import PoolState
@@ -67,13 +68,13 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
     http = await stack.enter_async_context(httpx.AsyncClient())
     holder: list[Controller] = []
 
-    def routes() -> dict[str, Route]:
-        return {route.name: route for route in holder[0].state.policy_spec.routes}
+    def policy() -> RemediationPolicySpec:
+        return holder[0].state.policy_spec
 
-    async def url_of(route: Route) -> str:
-        secret = await kube.get(SECRET, route.url_ref.name, settings.namespace)
+    async def secret_of(ref: SecretKeyRef) -> str:
+        secret = await kube.get(SECRET, ref.name, settings.namespace)
         try:
-            return base64.b64decode(secret["data"][route.url_ref.key], validate=True).decode().strip()
+            return base64.b64decode(secret["data"][ref.key], validate=True).decode().strip()
         except (KeyError, TypeError, binascii.Error, UnicodeDecodeError) as error:
             raise ValueError("the secret's key is missing or no text") from error
 
@@ -84,7 +85,7 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
         kube=kube,
         slurm=slurm,
         replacer=PoolReplacer(kube, clock, providers(kube)),
-        notifier=HttpNotifier(routes, url_of, http),
+        notifier=RouteNotifier(policy, secret_of, http, clock.now),
         clock=clock,
         namespace=settings.namespace,
         identity=identity_of(settings),

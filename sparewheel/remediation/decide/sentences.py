@@ -8,15 +8,19 @@ from typing import Any
 from sparewheel.api.base import format_time
 from sparewheel.api.faults import Fault
 from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation, Trigger
+from sparewheel.remediation.decide.events import (
+    EVENT_BREAKER,
+    EVENT_CLOSED,
+    EVENT_DETECTED,
+    EVENT_JOB,
+    EVENT_WAITING,
+    kind_of,
+    severity_of,
+)
 from sparewheel.remediation.decide.record import ORDER, current_stage, stage_record
 
 COMMENT_PREFIX = "sparewheel: "
 _JOIN = " | "
-
-EVENT_DETECTED = "incident.detected"
-EVENT_WAITING = "incident.waiting"
-EVENT_CLOSED = "incident.closed"
-EVENT_JOB = "job.resumed"
 
 
 def clock(when: datetime) -> str:
@@ -47,6 +51,9 @@ def cause_words(remediation: Remediation) -> str:
 
 def job_sentence(remediation: Remediation, job: JobRecord, ending: str = "") -> str:
     """What ended the attempt, whose fault it was, and how the job goes on: one or two sentences."""
+    if runs_on(remediation, job):
+        cause = cause_words(remediation)
+        return f"It runs on, although {cause}: too many nodes were fenced just now. Check that it makes progress."
     when = job.stopping_at or remediation.status.owned.slurm_struck_at
     at = f" at {clock(when)}" if when else ""
     blame = "" if remediation.spec.trigger is Trigger.MANUAL else "; that is the platform's fault, not the job's"
@@ -81,6 +88,11 @@ def with_comment(existing: str, sentence: str) -> str:
     return f"{own}{_JOIN}{COMMENT_PREFIX}{sentence}" if own else f"{COMMENT_PREFIX}{sentence}"
 
 
+def runs_on(remediation: Remediation, job: JobRecord) -> bool:
+    """The breaker spared the job, so it may stand still on a broken GPU."""
+    return remediation.status.fence is FenceKind.DRAIN and job.stopping_at is None and not job.closed
+
+
 def needs_action(job: JobRecord) -> bool:
     return bool(job.not_requeued_reason) and not job.resumed_at
 
@@ -101,15 +113,11 @@ def event_body(remediation: Remediation, event: str, created_at: datetime) -> di
     spec, status = remediation.spec, remediation.status
     kind, _, subject = event.partition("/")
     jobs = [job for job in status.jobs if not subject or kind != EVENT_JOB or str(job.job_id) == subject]
-    action = any(needs_action(job) for job in jobs)
+    action = any(needs_action(job) or runs_on(remediation, job) for job in jobs)
     title, text = _title_and_text(remediation, kind, jobs)
     return {
         "event": kind,
-        "severity": "info"
-        if kind in {EVENT_CLOSED, EVENT_JOB}
-        else "critical"
-        if kind == EVENT_DETECTED
-        else "warning",
+        "severity": severity_of(kind_of(event, status.outcome), action_needed=action).value,
         "title": title,
         "text": text,
         "time": format_time(created_at),
@@ -131,7 +139,7 @@ def event_body(remediation: Remediation, event: str, created_at: datetime) -> di
                 "user": job.user,
                 "name": job.job_name,
                 "what": job.message or job_sentence(remediation, job),
-                "actionNeeded": needs_action(job),
+                "actionNeeded": needs_action(job) or runs_on(remediation, job),
             }
             for job in jobs
         ],
@@ -167,6 +175,12 @@ def _title_and_text(remediation: Remediation, kind: str, jobs: list[JobRecord]) 
         return title[:200], f"{prefix}The incident {remediation.metadata.name} {_waits(remediation)}"
     if kind == EVENT_JOB:
         return _job_title_and_text(prefix, remediation, jobs)
+    if kind == EVENT_BREAKER:
+        return f"{prefix}The breaker is open: nodes that fail are only drained", (
+            f"{prefix}{cause_words(remediation)[0].upper()}{cause_words(remediation)[1:]}, and so many nodes were "
+            "fenced just now that further ones are only drained: their running jobs go on, perhaps on broken GPUs. "
+            "Look for a common cause."
+        )
     total = durations(remediation).get("closed")
     title = f"{prefix}{spec.node}: {status.outcome.value.lower()}"
     if total is not None:

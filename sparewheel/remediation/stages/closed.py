@@ -5,8 +5,9 @@ from __future__ import annotations
 from sparewheel.api.names import ANNOTATION_REMEDIATION, SLINKY_NODE_CORDON_REASON, TAINT_FAULT
 from sparewheel.api.remediation import NodeStage, Outcome
 from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
+from sparewheel.remediation.decide.events import EVENT_CLOSED
 from sparewheel.remediation.decide.record import close, ended, enqueue
-from sparewheel.remediation.decide.sentences import EVENT_CLOSED, cordon_reason
+from sparewheel.remediation.decide.sentences import cordon_reason
 from sparewheel.remediation.stages import slurm_return
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import node_view

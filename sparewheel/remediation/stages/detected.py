@@ -6,8 +6,8 @@ from sparewheel.api.base import ObjectMeta
 from sparewheel.api.names import ANNOTATION_INCARNATION, LABEL_POOL
 from sparewheel.api.remediation import NodeStage, Remediation, RemediationSpec
 from sparewheel.kube.port import REMEDIATION, ConflictError, Kube
+from sparewheel.remediation.decide.events import EVENT_DETECTED
 from sparewheel.remediation.decide.record import begin_once, end, ended, enqueue
-from sparewheel.remediation.decide.sentences import EVENT_DETECTED
 from sparewheel.remediation.stages.incident import Incident
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sparewheel.api.remediation import NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError, Proof
 from sparewheel.kube.port import POD, ConflictError, NotFoundError, TooManyRequestsError
+from sparewheel.remediation.decide.events import EVENT_WAITING
 from sparewheel.remediation.decide.observations import PodView
 from sparewheel.remediation.decide.record import begin_once, end, ended, replacement
-from sparewheel.remediation.decide.sentences import EVENT_WAITING
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 
 EVENT_PROOF = f"{EVENT_WAITING}/proof"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sparewheel.api.remediation import JobRecord, NodeStage
+from sparewheel.remediation.decide.events import EVENT_JOB
 from sparewheel.remediation.decide.jobs import Followed, JobAction, follow
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.record import ended, enqueue, put_job
-from sparewheel.remediation.decide.sentences import EVENT_JOB, needs_action, with_comment
+from sparewheel.remediation.decide.sentences import needs_action, with_comment
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.views import job_view
 from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmUnavailableError

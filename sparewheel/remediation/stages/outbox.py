@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 from sparewheel.api.remediation import Delivery, FenceKind, NodeStage, Remediation
 from sparewheel.notify.port import NotifyError
+from sparewheel.remediation.decide.events import EVENT_DETECTED
+from sparewheel.remediation.decide.messages import Told, message
 from sparewheel.remediation.decide.record import delivered, delivery_failed, ended
-from sparewheel.remediation.decide.sentences import EVENT_DETECTED, event_body
 from sparewheel.remediation.stages.incident import Incident, log
 
 WAIT_FOR_JOBS_SECONDS = 5.0
@@ -62,7 +63,7 @@ def _attempts(incident: Incident, delivery: Delivery) -> int:
 async def _send(incident: Incident, delivery: Delivery) -> float | None:
     """One try. None when it was accepted."""
     incident.lead()
-    event = event_body(incident.record, delivery.event, delivery.created_at)
+    event = message([Told(incident.record, delivery)], incident.name)
     try:
         async with asyncio.timeout(ROUTE_SECONDS):
             await incident.ports.notifier.send(delivery.route, event, delivery.key)

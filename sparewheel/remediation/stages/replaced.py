@@ -5,9 +5,10 @@ from __future__ import annotations
 from sparewheel.api.faults import Action
 from sparewheel.api.remediation import NodeStage, ReplacementRecord
 from sparewheel.remediation.decide.budget import replacement_refused
+from sparewheel.remediation.decide.events import EVENT_WAITING
 from sparewheel.remediation.decide.observations import Gone
 from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
-from sparewheel.remediation.decide.sentences import EVENT_WAITING, fault_words
+from sparewheel.remediation.decide.sentences import fault_words
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.replacer import BadNode, Check, UnfitError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from sparewheel.remediation.decide.events import EVENT_WAITING
 from sparewheel.remediation.decide.record import waiting
-from sparewheel.remediation.decide.sentences import EVENT_WAITING
 from sparewheel.remediation.stages.incident import Incident
 
 EVENT_SLURM = f"{EVENT_WAITING}/slurm"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sparewheel.api.remediation import NodeStage
+from sparewheel.remediation.decide.events import EVENT_WAITING
 from sparewheel.remediation.decide.record import end, ended, reopen_veto, started, waiting
-from sparewheel.remediation.decide.sentences import EVENT_WAITING
 from sparewheel.remediation.decide.veto import veto_reason
 from sparewheel.remediation.stages.incident import Incident
 

@@ -8,8 +8,8 @@ import pytest
 
 from sparewheel.api.remediation import Remediation
 from sparewheel.kube.port import REMEDIATION, UnavailableError
+from sparewheel.remediation.decide.events import EVENT_CLOSED
 from sparewheel.remediation.decide.record import delivered, enqueue, fence_decided
-from sparewheel.remediation.decide.sentences import EVENT_CLOSED
 from sparewheel.remediation.stages import outbox
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.journal import Journal

@@ -1,0 +1,42 @@
+"""Names of what is told, what kind each is, and how grave. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sparewheel.api.enums import Severity
+from sparewheel.api.remediation import Outcome
+from sparewheel.api.routes import EventKind
+
+EVENT_DETECTED = "incident.detected"
+EVENT_WAITING = "incident.waiting"
+EVENT_CLOSED = "incident.closed"
+EVENT_JOB = "job.resumed"
+EVENT_BREAKER = "breaker.open"
+EVENT_TEST = "test"
+
+_KINDS: Final = {
+    EVENT_DETECTED: EventKind.DETECTED,
+    EVENT_WAITING: EventKind.WAITING,
+    EVENT_JOB: EventKind.JOB,
+    EVENT_BREAKER: EventKind.BREAKER,
+}
+_ENDS: Final = {Outcome.CANCELLED: EventKind.CANCELLED, Outcome.FAILED: EventKind.FAILED}
+
+
+def event_name(event: str) -> str:
+    """``incident.waiting`` of ``incident.waiting/veto``."""
+    return event.partition("/")[0]
+
+
+def kind_of(event: str, outcome: Outcome) -> EventKind:
+    """``event`` as in the outbox; an end is what the incident's outcome says."""
+    name = event_name(event)
+    return _ENDS.get(outcome, EventKind.CLOSED) if name == EVENT_CLOSED else _KINDS[name]
+
+
+def severity_of(kind: EventKind, *, action_needed: bool = False) -> Severity:
+    """A fault and a failed healing are critical; what a person must do, or what stands still, is a warning."""
+    if kind in {EventKind.DETECTED, EventKind.FAILED, EventKind.BREAKER}:
+        return Severity.CRITICAL
+    return Severity.WARNING if kind is EventKind.WAITING or action_needed else Severity.INFO
