@@ -11,6 +11,7 @@ import pulumi_kubernetes as k8s
 
 from components.manifest import raw
 from components.names import AGENT
+from components.node_checks import node_state_mount, node_state_volume
 from components.rbac import agent_access
 from components.slinky import container
 from sparewheel.api.names import (
@@ -41,6 +42,7 @@ def agent_arguments(config: StackConfig, pool: Pool) -> list[str]:
         f"--heartbeat-seconds={agent.heartbeat_interval_seconds:g}",
         f"--overrides={json.dumps(overrides, sort_keys=True)}",
         *(["--allow-drills"] if agent.allow_drills else []),
+        *(["--dry-run"] if config.remediation.dry_run or pool.dry_run else []),
     ]
 
 
@@ -68,11 +70,12 @@ def agent_pod(config: StackConfig, pool: Pool) -> dict[str, Any]:
                 resources={"requests": {"cpu": "20m", "memory": "40Mi"}, "limits": {"memory": "80Mi"}},
                 securityContext={"privileged": True},
                 volumeMounts=[
-                    {"name": "host", "mountPath": "/host", "readOnly": True, "mountPropagation": "HostToContainer"}
+                    {"name": "host", "mountPath": "/host", "readOnly": True, "mountPropagation": "HostToContainer"},
+                    node_state_mount(writes=True),
                 ],
             )
         ],
-        "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+        "volumes": [{"name": "host", "hostPath": {"path": "/"}}, node_state_volume()],
     }
 
 

@@ -10,6 +10,7 @@ import pulumi_kubernetes as k8s
 
 from components.manifest import metadata, raw
 from components.names import HOME_CLAIM, SLURM, SLURM_NAMESPACE
+from components.node_checks import check_mount, check_volume, node_state_mount, node_state_volume
 from components.people import accounts_mount, accounts_volume
 from components.pool_capacity import PoolCapacity
 from components.slinky import container, slinky
@@ -56,7 +57,12 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
             images,
             images.slurmd,
             resources={"limits": limits},
-            volumeMounts=[accounts_mount(), {"name": "home", "mountPath": "/home"}],
+            volumeMounts=[
+                accounts_mount(),
+                {"name": "home", "mountPath": "/home"},
+                node_state_mount(),
+                check_mount(),
+            ],
         ),
         "logfile": container(images, images.base),
         "partition": {"enabled": True, "config": pool.partition.config()},
@@ -70,6 +76,8 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
                 "volumes": [
                     accounts_volume(),
                     {"name": "home", "persistentVolumeClaim": {"claimName": HOME_CLAIM}},
+                    node_state_volume(),
+                    check_volume(),
                 ],
             },
         },

@@ -19,6 +19,7 @@ from components.names import (
     TOKEN_USER,
     off_gpu_nodes,
 )
+from components.node_checks import NodeChecks, script_refs
 from components.people import accounts_mount, accounts_volume
 from components.slinky import container, ready_service, slinky
 from components.slurm_conf import extra_files, slurm_conf
@@ -45,6 +46,7 @@ class Slurm(pulumi.ComponentResource):
             data=extra_files(config),
             opts=here,
         )
+        checks = NodeChecks("node-checks", here) if config.node_checks else None
         accounting = Accounting(
             "accounting", config.accounting, images, pulumi.ResourceOptions(parent=self, depends_on=[keys])
         )
@@ -57,6 +59,7 @@ class Slurm(pulumi.ComponentResource):
                 "jwtKeyRef": {"name": AUTH_SECRET, "key": JWT_KEY},
                 "accountingRef": {"name": SLURM},
                 "configFileRefs": [{"name": EXTRA_CONFIG}],
+                **(script_refs() if checks else {}),
                 "extraConf": slurm_conf(config),
                 "persistence": {"enabled": True, "existingClaim": STATE_CLAIM},
                 "slurmctld": container(images, images.slurmctld, volumeMounts=[accounts_mount()]),
@@ -65,7 +68,7 @@ class Slurm(pulumi.ComponentResource):
                 "template": {"spec": {"affinity": off_gpu_nodes(), "volumes": [accounts_volume()]}},
             },
             self,
-            [accounting, keys, extra],
+            [accounting, keys, extra, *(checks.maps if checks else [])],
         )
         self.rest = slinky(
             "RestApi",

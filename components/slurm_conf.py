@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from components.node_checks import health_check_lines
 from stacks.slurm import Slurm
 
 OPERATORS_PARAMETERS: Final = ("enable_configless", "reconfig_on_restart")
@@ -34,9 +35,12 @@ def slurm_conf(slurm: Slurm) -> str:
                 f"requeue_delay={slurm.requeue_delay_seconds}",
                 f"sched_interval={slurm.sched_interval_seconds}",
                 f"bf_interval={slurm.sched_interval_seconds}",
+                # A job whose node fails its Prolog starts on another one, instead of waiting for a person.
+                "nohold_on_prolog_fail",
                 *slurm.scheduler_parameters,
             ]
         ),
+        **(health_check_lines() if slurm.node_checks else {}),
     }
     return "\n".join([*(f"{key}={value}" for key, value in lines.items()), *slurm.extra_conf])
 

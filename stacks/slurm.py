@@ -87,6 +87,10 @@ class Slurm(Area):
         default=None,
         description="device files, such as /dev/nvidia[0-7], where NVML can't be asked; without it GPUs are detected",
     )
+    node_checks: bool = Field(
+        default=False,
+        description="Slurm's Prolog and Epilog fail on a node with an open fault, so a job starts elsewhere by itself",
+    )
     accounting: Database = Field(description="where the accounting database is: kind in_cluster or external")
 
     @field_validator("version")

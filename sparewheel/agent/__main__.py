@@ -20,8 +20,10 @@ from sparewheel.agent.devices import gpu_source
 from sparewheel.agent.kernel_log import open_kernel_log
 from sparewheel.agent.loop import Agent, Pace, run
 from sparewheel.agent.node import NodeWriter
+from sparewheel.agent.node_state import NodeStateFile
 from sparewheel.agent.watcher import Watcher
 from sparewheel.api.enums import Action
+from sparewheel.api.names import NODE_STATE_FILE
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,6 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--overrides", default="{}", help='JSON, e.g. {"XID 63": "replace"}')
     parser.add_argument("--heartbeat-seconds", type=float, default=5.0)
     parser.add_argument("--allow-drills", action="store_true", help="records marked as a drill count")
+    parser.add_argument("--node-state", type=Path, default=Path(NODE_STATE_FILE), help="marked for Slurm's checks")
+    parser.add_argument("--dry-run", action="store_true", help="no fault fails Slurm's checks")
     options = parser.parse_args(arguments)
     if not options.node:
         parser.error("--node is missing: set NODE_NAME from spec.nodeName in the pod's template")
@@ -54,7 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     api = ApiServer(os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]))
     pace = Pace(heartbeat_seconds=options.heartbeat_seconds)
-    agent = Agent(watcher, NodeWriter(api, options.node), version=__version__, pace=pace)
+    node_state = NodeStateFile(options.node_state, dry_run=options.dry_run)
+    agent = Agent(watcher, NodeWriter(api, options.node), version=__version__, pace=pace, node_state=node_state)
     stop = threading.Event()
 
     def on_signal(_signal: int, _frame: FrameType | None) -> None:

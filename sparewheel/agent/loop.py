@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sparewheel.agent.api import ApiError
 from sparewheel.agent.node import NodeWriter
+from sparewheel.agent.node_state import NodeStateFile
 from sparewheel.agent.report import ACTING, new_faults, status_wire
 from sparewheel.agent.watcher import Watcher
 from sparewheel.faults.classify import OpenFault
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 class Pace:
     """Seconds. ``busy_heartbeat`` holds while a fault is open: the controller waits for the job processes to end."""
 
-    poll_seconds: float = 0.2
+    poll_seconds: float = 0.1
     heartbeat_seconds: float = 5.0
     busy_heartbeat_seconds: float = 1.0
     retry_seconds: float = 1.0
@@ -29,9 +30,18 @@ class Pace:
 class Agent:
     """Turned by ``tick``; keeps what could not be written and writes it later."""
 
-    def __init__(self, watcher: Watcher, writer: NodeWriter, *, version: str, pace: Pace) -> None:
+    def __init__(
+        self,
+        watcher: Watcher,
+        writer: NodeWriter,
+        *,
+        version: str,
+        pace: Pace,
+        node_state: NodeStateFile | None = None,
+    ) -> None:
         self._watcher = watcher
         self._writer = writer
+        self._node_state = node_state
         self._version = version
         self._pace = pace
         self._loaded = False
@@ -48,6 +58,8 @@ class Agent:
         if due:
             self._watcher.read_gpus(now)
             self._watcher.read_jobs(now)
+        if self._node_state is not None:
+            self._node_state.write(self._watcher.seen, always=due)  # before the API server is asked for anything
         pending = bool(new_faults(self._told, self._watcher.seen.faults))
         if not (changed or due or pending) or (monotonic_seconds < self._next_try_seconds and not changed):
             return

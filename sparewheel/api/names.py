@@ -68,6 +68,10 @@ GPU_RESOURCE: Final = "nvidia.com/gpu"
 # Reason text in Slurm. No other prefix of ours may start with it (two owners, one prefix: hands off).
 SLURM_REASON_PREFIX: Final = "sparewheel:"
 
+NODE_STATE_FOLDER: Final = "/run/sparewheel"
+"""On each host, in memory: what its agent marks for those who can't ask the API server."""
+NODE_STATE_FILE: Final = f"{NODE_STATE_FOLDER}/node-state"
+
 AGENT_APP_NAME: Final = "sparewheel-agent"
 """Value of ``app.kubernetes.io/name`` on the agents' pods."""
 AGENT_ACCOUNT: Final = AGENT_APP_NAME

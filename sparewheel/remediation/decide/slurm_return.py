@@ -10,12 +10,15 @@ SLINKY_PREFIX = "slurm-operator:"
 _SLINKY_MOVES = ("pod is terminating", "was uncordoned")
 """What Slinky writes when the pod that we deleted goes, and when its successor comes up on a node without a cordon."""
 _SILENT = "not responding"
+_CHECKS = ("epilog error", "prolog error")
+"""Slurm's own words where a check of the node failed: the agent had seen the fault before the node was struck."""
+_SLURMS = (_SILENT, *_CHECKS)
 
 
 def reason_is_ours(reason: str, incident: str) -> bool:
     """Ours, Slinky's word for the pod that we deleted or the cordon that we made, Slurm's own, or none."""
     text = reason.strip().lower()
-    if not text or text.startswith(_SILENT):
+    if not text or text.startswith(_SLURMS):
         return True
     name = incident.lower()
     if text.startswith(SLURM_REASON_PREFIX):
@@ -32,7 +35,7 @@ def foreign(node: SlurmNodeView) -> str:
     """Somebody else's reason for a node that is already out of service; such a node is theirs to bring back."""
     out = node.states & {"DOWN", "DRAIN", "FAIL"}
     text = node.reason.strip().lower()
-    known = not text or text.startswith((SLINKY_PREFIX, SLURM_REASON_PREFIX, _SILENT))
+    known = not text or text.startswith((SLINKY_PREFIX, SLURM_REASON_PREFIX, *_SLURMS))
     return "" if not out or known else node.reason
 
 

@@ -13,6 +13,7 @@ from sparewheel.agent.devices import DeviceFiles
 from sparewheel.agent.kernel_log import KmsgFile, open_kernel_log
 from sparewheel.agent.loop import Agent, Pace
 from sparewheel.agent.node import NodeWriter
+from sparewheel.agent.node_state import NodeStateFile
 from sparewheel.agent.processes import job_processes
 from sparewheel.agent.report import condition
 from sparewheel.agent.watcher import Watcher
@@ -88,7 +89,8 @@ class Host:
             overrides=options.get("overrides", {}),
             allow_drills=options.get("allow_drills", False),
         )
-        self.agent = Agent(watcher, NodeWriter(self.api, "gpu-1"), version="1", pace=Pace())
+        mark = NodeStateFile(self.root / "run/node-state", dry_run=False)
+        self.agent = Agent(watcher, NodeWriter(self.api, "gpu-1"), version="1", pace=Pace(), node_state=mark)
 
     def write(self, text: str, seq: int = 1) -> None:
         with self.log.open("a") as file:

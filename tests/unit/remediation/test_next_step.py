@@ -311,3 +311,6 @@ def test_whose_reason_it_is() -> None:
     assert foreign(slurm(reason="bad HBM")) == "bad HBM"
     assert foreign(slurm(states=frozenset({"IDLE"}), reason="bad HBM")) == "", "in service: the reason is an old one"
     assert foreign(slurm(reason="slurm-operator: cordoned")) == ""
+    assert foreign(slurm(reason="Epilog error")) == "", "a check of ours that saw the fault first"
+    assert reason_is_ours("Epilog error", name)
+    assert reason_is_ours("Prolog error", name)
