@@ -36,6 +36,8 @@ ANNOTATION_REMEDIATION: Final = f"{GROUP}/remediation"
 ANNOTATION_INCARNATION: Final = f"{GROUP}/incarnation"
 ANNOTATION_REPLACE_REQUEST: Final = f"{GROUP}/replace"
 """On a Node: a person asks for its replacement; the value says who and why."""
+ANNOTATION_NOTIFY_TEST: Final = f"{GROUP}/notify-test"
+"""On the policy: a person asks for test messages; the answer stands in the policy's status."""
 
 # Node condition written by the agent.
 CONDITION_GPU_HEALTHY: Final = "GpuHealthy"

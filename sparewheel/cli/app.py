@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from sparewheel.cli.commands import inject, pool, replace, reports
+from sparewheel.cli.commands import inject, notify, pool, replace, reports
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Asks and drives a Sparewheel cluster (KUBECONFIG).")
-for group in (reports, replace, inject, pool):
+for group in (reports, replace, inject, pool, notify):
     group.register(app)
 
 

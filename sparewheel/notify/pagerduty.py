@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from sparewheel.api.remediation import Outcome
 from sparewheel.notify.port import Event
@@ -11,8 +11,6 @@ from sparewheel.remediation.decide.events import EVENT_BREAKER, EVENT_CLOSED, EV
 MAX_SUMMARY_CHARACTERS = 1024
 """PagerDuty cuts a longer summary (Events API v2, "Send an alert event")."""
 MAX_KEY_CHARACTERS = 255
-_SEVERITIES: Final = {"info": "info", "warning": "warning", "critical": "critical"}
-"""PagerDuty's severities are critical, error, warning and info."""
 
 
 def action(event: Event) -> str:
@@ -44,7 +42,7 @@ def _body(event: Event, routing_key: str) -> dict[str, Any]:
         "payload": {
             "summary": str(event["title"])[:MAX_SUMMARY_CHARACTERS],
             "source": str(event["node"]) or "sparewheel",
-            "severity": "error" if event["event"] == EVENT_CLOSED else _SEVERITIES[str(event["severity"])],
+            "severity": str(event["severity"]),
             "timestamp": event["time"],
             "component": str(event["fault"]["device"]) if event.get("fault") else "",
             "group": str(event["pool"]),

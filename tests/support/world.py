@@ -56,7 +56,10 @@ class Receiver:
     hung: set[str] = field(default_factory=set[str])
     """Routes that never answer."""
     events: dict[str, Event] = field(default_factory=dict[str, Event])
+    by_route: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
     tries: list[str] = field(default_factory=list[str])
+    error: NotifyError | None = None
+    """What every try ends with."""
 
     async def send(self, route_name: str, event: Event, key: str) -> None:
         await asyncio.sleep(0)
@@ -66,7 +69,11 @@ class Receiver:
         if self.failing or key in self.refused:
             self.failing = max(0, self.failing - 1)
             raise NotifyError(f"route {route_name}: the receiver answered HTTP 503")
-        self.events.setdefault(key, event)
+        if self.error is not None:
+            raise self.error
+        if key not in self.events:
+            self.events[key] = event
+            self.by_route.setdefault(route_name, []).append(event)
 
     def of(self, kind: str) -> list[Event]:
         return [event for event in self.events.values() if event["event"] == kind]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.cli import tables, timeline
 from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run
+from sparewheel.cli.undelivered import undelivered
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE_HEALTH, REMEDIATION, NotFoundError
 from sparewheel.remediation.decide.sentences import job_sentence
@@ -28,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(output: Output = "table") -> None:
-    """Pools, hosts and open remediations."""
+    """Pools, hosts, open remediations and messages that were not delivered."""
 
     async def command(kube: KubeClient) -> None:
         now = datetime.now(UTC)
@@ -44,23 +46,33 @@ def status(output: Output = "table") -> None:
         out.print(tables.pools(pools))
         out.print(tables.hosts(hosts, health, now))
         out.print(tables.remediations(open_records, now) if open_records else "No remediation is open.")
+        show_undelivered(records, now)
 
     run(command)
 
 
 def remediations(output: Output = "table") -> None:
-    """All incidents, oldest first."""
+    """All incidents, oldest first, and the messages about them that were not delivered."""
 
     async def command(kube: KubeClient) -> None:
         records = await all_of(kube, REMEDIATION, Remediation)
         if output == "json":
             print_json([record.to_wire() for record in records])
         elif records:
-            out.print(tables.remediations(records, datetime.now(UTC)))
+            now = datetime.now(UTC)
+            out.print(tables.remediations(records, now))
+            show_undelivered(records, now)
         else:
             out.print("No remediation yet.")
 
     run(command)
+
+
+def show_undelivered(records: Sequence[Remediation], now: datetime) -> None:
+    """The messages that nobody accepted, where there are any."""
+    found = undelivered(records, now)
+    if found is not None:
+        out.print(found)
 
 
 def show_timeline(name: str, output: Output = "table") -> None:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import logging
+import random
 import signal
 import sys
 import time
@@ -44,6 +45,8 @@ def set_up_logging() -> None:
     handler.setFormatter(formatter)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("sparewheel").setLevel(logging.INFO)
+    for library in ("httpx", "httpcore", "aiosmtplib"):
+        logging.getLogger(library).setLevel(logging.WARNING)  # below that they write addresses and dialogues
 
 
 def token_source(settings: Settings, kube: Kube, clock: SystemClock) -> TokenSource:
@@ -91,6 +94,7 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
         identity=identity_of(settings),
         version=__version__,
         reconcile_pool=reconcile,
+        jitter=random.random,
     )
     holder.append(controller)
     return controller

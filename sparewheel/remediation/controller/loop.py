@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 
-from sparewheel.api.names import CONTROLLER_LEASE
+from sparewheel.api.names import CONTROLLER_LEASE, POLICY_NAME
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.capacity.port import CapacityError
 from sparewheel.clock import Clock
@@ -22,7 +21,9 @@ from sparewheel.remediation.controller.pools import Pools, Reconcile
 from sparewheel.remediation.controller.queue import DueQueue, Key
 from sparewheel.remediation.controller.scout import Scout
 from sparewheel.remediation.controller.state import State
+from sparewheel.remediation.controller.trial import Tester
 from sparewheel.remediation.controller.watches import Watches
+from sparewheel.remediation.decide.deliveries import queued
 from sparewheel.remediation.decide.triage import still_open
 from sparewheel.remediation.stages import outbox, tracks
 from sparewheel.remediation.stages.incident import Incident, NotLeadingError, Ports, PreconditionError
@@ -63,10 +64,13 @@ class Controller:
     scout: Scout = field(init=False)
     pool_leases: PoolLeases = field(init=False)
     breaker: Breaker = field(init=False)
+    tester: Tester = field(init=False)
     reconcile_pool: Reconcile | None = None
     """Brings a pool to its size; None where capacity is somebody else's."""
     pools: Pools | None = field(init=False, default=None)
     timing: LeaseTiming = field(default_factory=LeaseTiming)
+    jitter: Callable[[], float] = lambda: 0.0
+    """0 to 1: spreads the tries of messages."""
     _handle: LeaseHandle | None = None
     _failures: dict[Key, int] = field(default_factory=dict[Key, int])
 
@@ -85,10 +89,12 @@ class Controller:
             namespace=self.namespace,
             leading=self.leading,
             drive=self.pool_leases.drive,
+            jitter=self.jitter,
         )
         if self.reconcile_pool is not None:
             self.pools = Pools(self.state, self.pool_leases, self.reconcile_pool, self._must_lead)
         self.breaker = Breaker(self.state)
+        self.tester = Tester(self.ports, self.state)
         self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
 
     # ---------------------------------------------------------------- leading
@@ -176,6 +182,7 @@ class Controller:
         for name in list(self.state.pools):
             self._wake("pool", name)
         self.queue.add(Key("sweep", "all"))
+        self.queue.add(Key("notify-test", POLICY_NAME))
 
     # ---------------------------------------------------------------- waking
     def _wake(self, kind: str, name: str) -> None:
@@ -204,7 +211,7 @@ class Controller:
 
     def _take(self, record: Remediation | None) -> None:
         """Work on the incident, unless nothing of it is left to do."""
-        if record is None or record.metadata.name in self.state.taken or not _unfinished(record, self.clock.now()):
+        if record is None or record.metadata.name in self.state.taken or not _unfinished(record):
             return
         incident = Incident(self.ports, Journal(self.kube, record), taken_monotonic=self.clock.monotonic_seconds())
         self.state.taken[record.metadata.name] = incident
@@ -261,6 +268,8 @@ class Controller:
                 return await self.scout.probe(key.name)
             case "sweep":
                 return await self._sweep()
+            case "notify-test":
+                return await self.tester.look()
             case "pool":
                 return await self.pools.look(key.name) if self.pools is not None else None
             case _:
@@ -296,9 +305,10 @@ class Controller:
                 self.queue.add(Key("outbox", key.name))
                 return pause
             case "outbox":
-                for route in outbox.routes(incident.record, self.clock.now()):
+                routes, pause = await outbox.sort(incident)
+                for route in routes:
                     self.queue.add(Key(ROUTE, f"{key.name}/{route}"))
-                return None
+                return pause
             case _:
                 return await outbox.act(incident, key.name.partition("/")[2])
 
@@ -311,7 +321,7 @@ class Controller:
 
     def _finish(self, name: str) -> None:
         incident = self.state.taken.get(name)
-        if incident is not None and not _unfinished(incident.record, self.clock.now()):
+        if incident is not None and not _unfinished(incident.record):
             log.info("event=done incident=%s outcome=%s", name, incident.record.status.outcome)
             self.state.records[name] = incident.record
             self._forget(name)
@@ -330,14 +340,10 @@ def _incident_of(key: Key) -> str:
     return key.name.partition("/")[0]
 
 
-def _unfinished(record: Remediation, now: datetime) -> bool:
+def _unfinished(record: Remediation) -> bool:
     """Open, or a job still followed, or a message still to deliver."""
     status = record.status
-    return (
-        status.outcome is Outcome.OPEN
-        or any(not job.closed for job in status.jobs)
-        or bool(outbox.undelivered(record, now))
-    )
+    return status.outcome is Outcome.OPEN or any(not job.closed for job in status.jobs) or bool(queued(record))
 
 
 def _drives(record: Remediation) -> bool:

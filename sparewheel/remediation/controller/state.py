@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sparewheel.api.gpu_pool import GpuPool
@@ -14,6 +15,7 @@ from sparewheel.kube.port import GPU_POOL, Kube
 from sparewheel.remediation.decide.observations import HealthView, NodeView
 from sparewheel.remediation.decide.silence import SilenceTracker
 from sparewheel.remediation.stages.incident import Incident
+from sparewheel.remediation.stages.journal import RecordGoneError
 
 REMEMBER_JOBS_SECONDS = 180.0
 """How long a job seen alive on a node is remembered."""
@@ -34,6 +36,9 @@ class State:
     policy_spec: RemediationPolicySpec = field(default_factory=RemediationPolicySpec)
     breaker_shown: bool = False
     """What the policy's status says of the breaker."""
+    notify_request: str = ""
+    """The request for test messages that the policy carries, and the one that was answered last."""
+    notify_answered: str = ""
     heartbeats: SilenceTracker = field(default_factory=SilenceTracker)
     leases: SilenceTracker = field(default_factory=SilenceTracker)
     taken: dict[str, Incident] = field(default_factory=dict[str, Incident])
@@ -54,6 +59,12 @@ class State:
     async def incidents(self) -> Sequence[Remediation]:
         newest = {**self.records, **{name: incident.record for name, incident in self.taken.items()}}
         return list(newest.values())
+
+    async def certain_incidents(self) -> Sequence[Remediation]:
+        for incident in list(self.taken.values()):
+            with suppress(RecordGoneError):  # its own track finds that out
+                await incident.journal.make_sure()
+        return await self.incidents()
 
     def health(self, node: str, since_monotonic: float | None) -> HealthView | None:
         report = self.healths.get(node)

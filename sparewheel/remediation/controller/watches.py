@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sparewheel.api.base import ApiObject
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import LABEL_POOL, POLICY_NAME
+from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, LABEL_POOL, POLICY_NAME
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
@@ -160,6 +160,10 @@ class Watches:
         if change.new is None or policy is not None:
             self.state.policy_spec = policy.spec if policy is not None else RemediationPolicySpec()
             self.state.breaker_shown = policy is not None and policy.status.breaker_open
+        if policy is not None:
+            self.state.notify_request = policy.metadata.annotations.get(ANNOTATION_NOTIFY_TEST, "")
+            self.state.notify_answered = policy.status.notify_test.request
+            self.wake("notify-test", POLICY_NAME)
 
 
 T = TypeVar("T", bound=ApiObject)

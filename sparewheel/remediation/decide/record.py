@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sparewheel.api.faults import Fault
 from sparewheel.api.remediation import (
-    Delivery,
     FenceKind,
     JobRecord,
     NodeStage,
@@ -245,52 +244,6 @@ def fold(fault: Fault) -> Change:
             return status
         new = copy(status)
         new.more_faults.append(fault)
-        return new
-
-    return change
-
-
-def enqueue(name: str, event: str, routes: Iterable[str], now: datetime) -> Change:
-    """Put one message per route into the outbox. The key is made of the record and the event: once, ever."""
-
-    def change(status: RemediationStatus) -> RemediationStatus:
-        new = copy(status)
-        known = {delivery.key for delivery in new.outbox}
-        for route in routes:
-            key = f"{name}/{event}/{route}"
-            if key not in known:
-                new.outbox.append(Delivery(key=key, route=route, event=event, created_at=now, due_at=now))
-        return new
-
-    return change
-
-
-MAX_RETRY_SECONDS = 300.0
-
-
-def delivered(key: str, now: datetime) -> Change:
-    def change(status: RemediationStatus) -> RemediationStatus:
-        new = copy(status)
-        for delivery in new.outbox:
-            if delivery.key == key and delivery.delivered_at is None:
-                delivery.attempts += 1
-                delivery.delivered_at, delivery.last_error = now, ""
-        return new
-
-    return change
-
-
-def delivery_failed(key: str, now: datetime, error: str) -> Change:
-    """Next try after 1, 2, 4 ... 300 seconds."""
-
-    def change(status: RemediationStatus) -> RemediationStatus:
-        new = copy(status)
-        for delivery in new.outbox:
-            if delivery.key == key and delivery.delivered_at is None:
-                pause = min(MAX_RETRY_SECONDS, 2.0 ** min(delivery.attempts, 16))
-                delivery.attempts += 1
-                delivery.due_at = now + timedelta(seconds=pause)
-                delivery.last_error = error[:500]
         return new
 
     return change

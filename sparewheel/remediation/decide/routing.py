@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sparewheel.api.enums import Severity
+from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import Audience, EmailRoute, EventKind, PagerDutyRoute, Person, Route, SlackRoute
+from sparewheel.remediation.decide.deliveries import Recipient
+from sparewheel.remediation.decide.events import EVENT_JOB
 
 OWNER_EVENTS: Final = frozenset({EventKind.DETECTED, EventKind.JOB})
 """What an owner is told when the route doesn't say: that the job was hit, and how it went on."""
@@ -55,3 +58,18 @@ def address(route: Route, people: Mapping[str, Person], user: str) -> str:
 def fallback(policy: RemediationPolicySpec) -> str:
     """The platform's route that hears about an owner who has no address: the first one; empty when there is none."""
     return next((route.name for route in policy.routes if route.audience is Audience.PLATFORM), "")
+
+
+def recipients(policy: RemediationPolicySpec, route: Route, record: Remediation, event: str) -> list[Recipient]:
+    """The owners of the jobs that the event is about, each with the route that reaches them."""
+    name, _, subject = event.partition("/")
+    jobs = [job for job in record.status.jobs if name != EVENT_JOB or str(job.job_id) == subject]
+    found: list[Recipient] = []
+    for user in dict.fromkeys(job.user for job in jobs if job.user):
+        if address(route, policy.people, user):
+            found.append(Recipient(user, route.name))
+            continue
+        other = fallback(policy)
+        told = f"so route {other} tells the platform" if other else "and no route tells the platform"
+        found.append(Recipient(user, other, f"User {user} has no address on route {route.name}, {told}."))
+    return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from sparewheel.api.names import ANNOTATION_REMEDIATION, SLINKY_NODE_CORDON_REASON, TAINT_FAULT
 from sparewheel.api.remediation import NodeStage, Outcome
 from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
+from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_CLOSED
-from sparewheel.remediation.decide.record import close, ended, enqueue
+from sparewheel.remediation.decide.record import close, ended
 from sparewheel.remediation.decide.sentences import cordon_reason
 from sparewheel.remediation.stages import slurm_return
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
@@ -125,5 +126,5 @@ def _unmark_patch(incident: Incident, body: Json) -> Json:
 
 async def _end(incident: Incident, outcome: Outcome, message: str) -> bool:
     now = incident.now()
-    routes = await incident.routes()
+    routes = await incident.routes(EVENT_CLOSED, outcome=outcome)
     return await incident.update(close(outcome, now, message), enqueue(incident.name, EVENT_CLOSED, routes, now))

@@ -6,8 +6,9 @@ from sparewheel.api.base import ObjectMeta
 from sparewheel.api.names import ANNOTATION_INCARNATION, LABEL_POOL
 from sparewheel.api.remediation import NodeStage, Remediation, RemediationSpec
 from sparewheel.kube.port import REMEDIATION, ConflictError, Kube
+from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_DETECTED
-from sparewheel.remediation.decide.record import begin_once, end, ended, enqueue
+from sparewheel.remediation.decide.record import begin_once, end, ended
 from sparewheel.remediation.stages.incident import Incident
 
 
@@ -40,7 +41,7 @@ async def act(incident: Incident) -> bool:
     begun = min(now, incident.record.spec.fault.first_seen)
     return await incident.update(
         begin_once(NodeStage.DETECTED, begun),
-        enqueue(incident.name, EVENT_DETECTED, await incident.routes(), now),
+        enqueue(incident.name, EVENT_DETECTED, await incident.routes(EVENT_DETECTED), now),
         end(NodeStage.DETECTED, now),
     )
 

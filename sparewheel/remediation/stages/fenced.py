@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 from sparewheel.api.names import (
     ANNOTATION_REMEDIATION,
@@ -12,6 +13,8 @@ from sparewheel.api.names import (
 from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus
 from sparewheel.kube.port import NODE, ConflictError, Json
 from sparewheel.remediation.decide.budget import breaker_open
+from sparewheel.remediation.decide.deliveries import breaker_told
+from sparewheel.remediation.decide.events import EVENT_BREAKER
 from sparewheel.remediation.decide.jobs import struck, victims
 from sparewheel.remediation.decide.observations import SlurmNodeView
 from sparewheel.remediation.decide.record import (
@@ -118,6 +121,9 @@ async def _decide(incident: Incident) -> FenceKind:
         else:
             kind = FenceKind.DOWN if version >= EXPEDITED_SINCE else FenceKind.REQUEUE
         await incident.update(fence_decided(kind))
+        since = incident.now() - timedelta(seconds=policy.fenced_window_seconds)
+        if kind is FenceKind.DRAIN and not breaker_told(incidents, since):
+            await incident.tell(EVENT_BREAKER)
     return incident.record.status.fence
 
 

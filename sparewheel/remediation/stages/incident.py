@@ -11,13 +11,16 @@ from typing import Protocol
 
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_APP_NAME, SLURMD_APP_NAME
-from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.clock import Clock
 from sparewheel.kube.port import NODE, POD, Kube, KubeError, NotFoundError
 from sparewheel.notify.port import Notifier
+from sparewheel.remediation.decide.deliveries import enqueue
+from sparewheel.remediation.decide.events import kind_of, severity_of
 from sparewheel.remediation.decide.observations import Gone, HealthView, NodeView, PodView, Unknown
-from sparewheel.remediation.decide.record import Change, enqueue, is_open
+from sparewheel.remediation.decide.record import Change, is_open
+from sparewheel.remediation.decide.routing import routes_for
 from sparewheel.remediation.decide.veto import veto_reason
 from sparewheel.remediation.stages.journal import Journal
 from sparewheel.remediation.stages.replacer import Replacer
@@ -46,6 +49,10 @@ class Fleet(Protocol):
 
     async def incidents(self) -> Sequence[Remediation]:
         """All records, the newest versions."""
+        ...
+
+    async def certain_incidents(self) -> Sequence[Remediation]:
+        """As ``incidents``, and none of those that somebody works on is older than another controller's last write."""
         ...
 
     def health(self, node: str, since_monotonic: float | None) -> HealthView | None:
@@ -78,6 +85,10 @@ class Ports:
     """One fence decision at a time: the breaker counts what the one before journalled."""
     claim_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One claim at a time: the budget counts what the one before journalled."""
+    group_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One message is decided on at a time: it carries what no other one carries."""
+    jitter: Callable[[], float] = lambda: 0.0
+    """0 to 1: spreads what is tried again."""
 
 
 @dataclass(slots=True)
@@ -120,12 +131,15 @@ class Incident:
     async def pool(self) -> GpuPool:
         return await self.ports.fleet.pool(self.record.spec.pool)
 
-    async def routes(self) -> list[str]:
-        return [route.name for route in (await self.ports.fleet.policy()).routes]
+    async def routes(self, event: str, *, outcome: Outcome | None = None, action_needed: bool = False) -> list[str]:
+        """Routes that tell the event; ``outcome``: the one that the incident is about to have."""
+        kind = kind_of(event, outcome or self.record.status.outcome)
+        severity = severity_of(kind, action_needed=action_needed)
+        return routes_for(await self.ports.fleet.policy(), self.record.spec.pool, kind, severity)
 
     async def tell(self, event: str) -> None:
         """Put an event into the outbox; the same event of the same incident is told once, ever."""
-        await self.update(enqueue(self.name, event, await self.routes(), self.now()))
+        await self.update(enqueue(self.name, event, await self.routes(event), self.now()))
 
     # ---------------------------------------------------------------- looking
     async def see_node(self) -> NodeView | Gone | Unknown:

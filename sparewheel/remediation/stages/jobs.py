@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sparewheel.api.remediation import JobRecord, NodeStage
+from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_JOB
 from sparewheel.remediation.decide.jobs import Followed, JobAction, follow
 from sparewheel.remediation.decide.observations import Gone, JobView
-from sparewheel.remediation.decide.record import ended, enqueue, put_job
+from sparewheel.remediation.decide.record import ended, put_job
 from sparewheel.remediation.decide.sentences import needs_action, with_comment
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.views import job_view
@@ -70,7 +71,8 @@ async def _apply(incident: Incident, job_id: int, followed: Followed, view: JobV
     changes = [put_job(followed.record)]
     if followed.record.closed and (followed.record.resumed_at is not None or needs_action(followed.record)):
         event = f"{EVENT_JOB}/{job_id}"
-        changes.append(enqueue(incident.name, event, await incident.routes(), incident.now()))
+        routes = await incident.routes(event, action_needed=needs_action(followed.record))
+        changes.append(enqueue(incident.name, event, routes, incident.now()))
     await incident.update(*changes)  # last, and in one write: after it nobody looks at a closed job again
 
 

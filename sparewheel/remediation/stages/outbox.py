@@ -3,55 +3,86 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from collections.abc import Sequence
 
-from sparewheel.api.remediation import Delivery, FenceKind, NodeStage, Remediation
+from sparewheel.api.remediation import Delivery, Outcome, Remediation
+from sparewheel.api.routes import DEFAULT_GROUP_SECONDS, Audience, PagerDutyRoute, Route
 from sparewheel.notify.port import NotifyError
-from sparewheel.remediation.decide.events import EVENT_DETECTED
+from sparewheel.remediation.decide import grouping
+from sparewheel.remediation.decide.deliveries import (
+    LAPSE,
+    Recipient,
+    address,
+    decided,
+    delivered,
+    delivery_failed,
+    give_up,
+    queued,
+    told_by,
+)
+from sparewheel.remediation.decide.events import EVENT_CLOSED, EVENT_DETECTED, event_name
+from sparewheel.remediation.decide.grouping import Carried, Go, Line, Wait
 from sparewheel.remediation.decide.messages import Told, message
-from sparewheel.remediation.decide.record import delivered, delivery_failed, ended
+from sparewheel.remediation.decide.routing import find, recipients
 from sparewheel.remediation.stages.incident import Incident, log
 
-WAIT_FOR_JOBS_SECONDS = 5.0
-"""The first message says what becomes of each job, so it waits this long for the list of jobs."""
-LAPSE_HOURS = 24
 ROUTE_SECONDS = 15.0
 """A try that takes longer has failed, whatever the notifier does."""
-HOLD_ATTEMPTS = 5
-"""The later messages of a route wait for one that fails, for this many tries: order is kept while a receiver is away
-for a moment, and a message that it never takes stops no other."""
+LOOK_AGAIN_SECONDS = 1.0
+OTHERS_OPEN_SECONDS = 5.0
+"""How often it is looked whether all incidents of an alert have ended."""
 
 
-def undelivered(record: Remediation, now: datetime) -> list[Delivery]:
-    """Messages still to be sent; one not accepted for a day lapses, its last error stays in the record."""
-    oldest = now - timedelta(hours=LAPSE_HOURS)
-    return [d for d in record.status.outbox if d.delivered_at is None and d.created_at > oldest]
+async def sort(incident: Incident) -> tuple[list[str], float | None]:
+    """Address what is for owners; the routes with something to be sent, and when to look again for the rest.
+
+    Each route is served by itself: one that hangs holds up no other.
+    """
+    policy = await incident.ports.fleet.policy()
+    later: float | None = None
+    for delivery in queued(incident.record):
+        route = find(policy.routes, delivery.route)
+        if delivery.recipient or route is None or route.audience is not Audience.OWNER:
+            continue
+        if delivery.event == EVENT_DETECTED and not grouping.jobs_known(incident.record):
+            later = 0.5
+            continue
+        found = recipients(policy, route, incident.record, delivery.event)
+        _log_fallbacks(incident, found)
+        await incident.update(address(delivery.key, found, incident.now()))
+    return list(dict.fromkeys(one.route for one in queued(incident.record))), later
 
 
-def _due(incident: Incident, delivery: Delivery) -> datetime:
-    if delivery.event != EVENT_DETECTED or delivery.attempts or incident.record.spec.dry_run:
-        return delivery.due_at
-    status = incident.record.status
-    jobs_known = ended(status, NodeStage.FENCED) or status.fence is FenceKind.NONE
-    return delivery.due_at if jobs_known else delivery.due_at + timedelta(seconds=WAIT_FOR_JOBS_SECONDS)
-
-
-def routes(record: Remediation, now: datetime) -> list[str]:
-    """Routes that still have something to be sent. Each is served by itself: one that hangs holds up no other."""
-    return list(dict.fromkeys(delivery.route for delivery in undelivered(record, now)))
+def _log_fallbacks(incident: Incident, found: Sequence[Recipient]) -> None:
+    for recipient in found:
+        if recipient.note:
+            log.info("%s: %s", incident.name, recipient.note)
 
 
 async def act(incident: Incident, route: str) -> float | None:
-    """Send what is due on one route, in order; seconds until the next is, None when nothing is left for it."""
+    """Send what is due on one route, for each person in order; seconds until the next is, None when nothing is left."""
     await incident.journal.make_sure()  # by an older version a message would be sent that has been delivered
+    policy = await incident.ports.fleet.policy()
+    known = find(policy.routes, route)
+    for_owners = known is not None and known.audience is Audience.OWNER
+    mine = [one for one in queued(incident.record) if one.route == route and (one.recipient or not for_owners)]
     pauses: list[float] = []
-    for delivery in [d for d in undelivered(incident.record, incident.now()) if d.route == route]:
-        left = (_due(incident, delivery) - incident.now()).total_seconds()
-        pause = await _send(incident, delivery) if left <= 0 else left if delivery.attempts else min(left, 0.5)
+    for person in dict.fromkeys(one.recipient for one in mine):
+        pause = await _in_order(incident, known, [one for one in mine if one.recipient == person])
+        if pause is not None:
+            pauses.append(pause)
+    return min(pauses) if pauses else None
+
+
+async def _in_order(incident: Incident, route: Route | None, deliveries: Sequence[Delivery]) -> float | None:
+    pauses: list[float] = []
+    for delivery in deliveries:
+        left = (grouping.due(incident.record, delivery) - incident.now()).total_seconds()
+        pause = await _one(incident, route, delivery) if left <= 0 else left if delivery.attempts else min(left, 0.5)
         if pause is None:
             continue
         pauses.append(pause)
-        if _attempts(incident, delivery) < HOLD_ATTEMPTS:
+        if _attempts(incident, delivery) < grouping.HOLD_ATTEMPTS:
             break  # the later ones wait for it
     return min(pauses) if pauses else None
 
@@ -60,17 +91,95 @@ def _attempts(incident: Incident, delivery: Delivery) -> int:
     return next((d.attempts for d in incident.record.status.outbox if d.key == delivery.key), 0)
 
 
-async def _send(incident: Incident, delivery: Delivery) -> float | None:
-    """One try. None when it was accepted."""
+async def _one(incident: Incident, route: Route | None, delivery: Delivery) -> float | None:
+    """What becomes of one message now. None when its story is over."""
+    now = incident.now()
+    plan = await _plan(incident, route, delivery)
+    match plan:
+        case Wait():
+            return plan.seconds
+        case Carried():
+            if plan.by.delivered_at is None and plan.by.given_up_at is None:
+                return max(LOOK_AGAIN_SECONDS, (plan.by.due_at - now).total_seconds())
+            await incident.update(told_by(delivery.key, plan.by))
+            return None
+        case Go():
+            if now - delivery.created_at > LAPSE:
+                text = delivery.last_error or "never accepted"
+                await incident.update(give_up(delivery.key, now, f"given up after a day: {text}"))
+                return None
+            return await _send(incident, delivery, plan)
+
+
+async def _plan(incident: Incident, route: Route | None, delivery: Delivery) -> Go | Wait | Carried:
+    """Decide, one message at a time, and journal before the first try which others go with it."""
+    window = route.group_seconds if route is not None else DEFAULT_GROUP_SECONDS
+    async with incident.ports.group_lock:
+        records = await _records(incident)
+        now = incident.now()
+        posts = grouping.posts(Line.of(delivery), records, now)
+        if isinstance(route, PagerDutyRoute) and event_name(delivery.event) == EVENT_CLOSED:
+            alert = grouping.alert_of(incident.name, route.name, records)
+            members = grouping.alert_members(alert, route.name, records)
+            if _open_of(records, members):
+                return Wait(OTHERS_OPEN_SECONDS)
+            posts = [post for post in posts if grouping.incident_of(post.delivery.key) in members]
+        plan = grouping.decide(delivery.key, posts, now, window)
+        if isinstance(plan, Go) and delivery.decided_at is None:
+            await incident.update(decided(delivery.key, plan.folds, now))
+        return plan
+
+
+async def _records(incident: Incident) -> list[Remediation]:
+    """All records, this one's newest version among them."""
+    others = await incident.ports.fleet.certain_incidents()
+    return [incident.record, *(one for one in others if one.metadata.name != incident.name)]
+
+
+def _open_of(records: Sequence[Remediation], names: set[str]) -> bool:
+    return any(one.metadata.name in names and one.status.outcome is Outcome.OPEN for one in records)
+
+
+async def _send(incident: Incident, delivery: Delivery, plan: Go) -> float | None:
+    """One try. None when it was accepted, or refused for good."""
     incident.lead()
-    event = message([Told(incident.record, delivery)], incident.name)
+    event = await _event(incident, delivery, plan)
     try:
         async with asyncio.timeout(ROUTE_SECONDS):
             await incident.ports.notifier.send(delivery.route, event, delivery.key)
-    except (NotifyError, TimeoutError) as error:
-        text = str(error) or f"route {delivery.route}: not through within {ROUTE_SECONDS:.0f} s; check its receiver"
-        log.warning("%s: %s not delivered: %s", incident.name, delivery.key, text)
-        await incident.update(delivery_failed(delivery.key, incident.now(), text))
-        return 1.0
+    except NotifyError as error:
+        return await _failed(incident, delivery, error)
+    except TimeoutError:
+        text = f"route {delivery.route}: not through within {ROUTE_SECONDS:.0f} s; check its receiver"
+        return await _failed(incident, delivery, NotifyError(text))
     await incident.update(delivered(delivery.key, incident.now()))
     return None
+
+
+async def _failed(incident: Incident, delivery: Delivery, error: NotifyError) -> float | None:
+    log.warning("%s: %s not delivered: %s", incident.name, delivery.key, error)
+    change = delivery_failed(
+        delivery.key,
+        incident.now(),
+        str(error),
+        permanent=error.permanent,
+        retry_after_seconds=error.retry_after_seconds,
+        jitter=incident.ports.jitter(),
+    )
+    await incident.update(change)
+    return None if error.permanent else LOOK_AGAIN_SECONDS
+
+
+async def _event(incident: Incident, delivery: Delivery, plan: Go) -> dict[str, object]:
+    """The message's body, with what it carries of other incidents."""
+    records = {one.metadata.name: one for one in await _records(incident)}
+    told, unread = [Told(incident.record, delivery)], 0
+    for key in plan.folds:
+        record = records.get(grouping.incident_of(key))
+        other = next((one for one in record.status.outbox if one.key == key), None) if record is not None else None
+        if record is None or other is None:
+            unread += 1
+        else:
+            told.append(Told(record, other))
+    alert = grouping.alert_of(incident.name, delivery.route, records.values())
+    return message(told, alert, unread)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sparewheel.api.faults import Fault
 from sparewheel.api.remediation import FenceKind, JobRecord, NodeStage, Outcome, RemediationStatus, Trigger
+from sparewheel.remediation.decide import deliveries as post
 from sparewheel.remediation.decide import record as journal
 from sparewheel.remediation.decide.sentences import (
     cordon_reason,
@@ -21,13 +22,17 @@ from sparewheel.remediation.decide.sentences import (
 from tests.support.incidents import at, fault, fenced, remediation, stage
 
 NODE_STAGES = list(NodeStage)
+KEYS = st.sampled_from(["r/a/hook", "r/b/chat", "r/a/hook/ada"])
 changes = st.one_of(
     st.builds(journal.begin, st.sampled_from(NODE_STAGES), st.integers(0, 500).map(at)),
     st.builds(journal.begin_once, st.sampled_from(NODE_STAGES), st.integers(0, 500).map(at)),
     st.builds(journal.end, st.sampled_from(NODE_STAGES), st.integers(0, 500).map(at)),
-    st.builds(journal.enqueue, st.just("r"), st.sampled_from(["a", "b"]), st.just(["hook", "chat"]), st.just(at(1))),
-    st.builds(journal.delivered, st.sampled_from(["r/a/hook", "r/b/chat"]), st.integers(0, 500).map(at)),
-    st.builds(journal.delivery_failed, st.sampled_from(["r/a/hook", "r/b/chat"]), st.just(at(2)), st.just("503")),
+    st.builds(post.enqueue, st.just("r"), st.sampled_from(["a", "b"]), st.just(["hook", "chat"]), st.just(at(1))),
+    st.builds(post.address, KEYS, st.just([post.Recipient("ada", "chat")]), st.just(at(3))),
+    st.builds(post.decided, KEYS, st.sampled_from([[], ["other/a/hook"]]), st.integers(0, 500).map(at)),
+    st.builds(post.delivered, KEYS, st.integers(0, 500).map(at)),
+    st.builds(post.delivery_failed, KEYS, st.just(at(2)), st.just("503"), permanent=st.booleans()),
+    st.builds(post.give_up, KEYS, st.just(at(9)), st.just("a day")),
     st.builds(journal.fence_decided, st.sampled_from(list(FenceKind))),
     st.builds(journal.close, st.sampled_from([Outcome.HEALED, Outcome.CANCELLED]), st.just(at(600)), st.just("end")),
 )
@@ -48,7 +53,8 @@ def test_the_journal_is_monotone(steps: list[journal.Change]) -> None:
         assert len(keys) == len(set(keys)), "one message a key"
         for old in before.outbox:
             new = next(delivery for delivery in status.outbox if delivery.key == old.key)
-            assert old.delivered_at is None or new == old, "delivered is delivered"
+            assert post.state(old) is post.DeliveryState.QUEUED or new == old, "an end is an end"
+            assert old.decided_at is None or (new.decided_at, new.folds) == (old.decided_at, old.folds), "once"
         if before.outcome is not Outcome.OPEN:
             assert status.outcome is before.outcome, "an end is an end"
         if before.fence is not FenceKind.UNDECIDED:
@@ -89,16 +95,6 @@ def test_a_veto_that_comes_back_goes_on_in_one_line() -> None:
     status = journal.reopen_veto(at(9))(status)
     (record,) = status.stages
     assert (record.started_at, record.ended_at, record.attempts) == (at(1), None, 2)
-
-
-def test_retries_come_later_and_later() -> None:
-    status = journal.enqueue("r", "a", ["hook"], at(0))(RemediationStatus())
-    pauses: list[float] = []
-    for _ in range(11):
-        status = journal.delivery_failed("r/a/hook", at(0), "503")(status)
-        pauses.append((status.outbox[0].due_at - at(0)).total_seconds())
-    assert pauses[:4] == [1, 2, 4, 8]
-    assert pauses[-1] == 300
 
 
 def test_a_storm_of_faults_does_not_fill_the_record() -> None:

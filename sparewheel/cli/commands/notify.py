@@ -1,0 +1,86 @@
+"""``sparewheel notify test``: test messages over the real routes, sent by the controller, which has the secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import secrets
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, NAMESPACE, POLICY_NAME
+from sparewheel.api.remediation_policy import NotifyTest, RemediationPolicy
+from sparewheel.cli.common import CommandError, out, read, run
+from sparewheel.kube.client import KubeClient
+from sparewheel.kube.port import REMEDIATION_POLICY, Kube, NotFoundError
+from sparewheel.remediation.decide.trial import request
+
+LOOK_EVERY_SECONDS = 0.5
+ANSWER_SECONDS = 60.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, help="Messages and their routes.")
+    group.command(name="test")(send_test)
+    app.add_typer(group, name="notify")
+
+    @group.callback()
+    def _() -> None:  # pyright: ignore[reportUnusedFunction] - keeps `test` a command of its own
+        """Messages and their routes."""
+
+
+def send_test(
+    route: Annotated[str, typer.Option(help="name of the route; without it, all of them")] = "",
+    user: Annotated[str, typer.Option(help="whom the routes for owners tell")] = "",
+) -> None:
+    """Send a test message over the real routes and say which were delivered. Exit 1 when one was not."""
+
+    async def command(kube: KubeClient) -> NotifyTest:
+        return await ask(kube, request(secrets.token_hex(8), route, user, getpass.getuser()))
+
+    answer = run(command)
+    out.print(table(answer))
+    if not answer.results:
+        out.print("There is no route; add one under remediation.routes of the stack's file.")
+    if not all(result.delivered for result in answer.results):
+        raise typer.Exit(1)
+
+
+async def ask(kube: Kube, wanted: str, within_seconds: float = ANSWER_SECONDS) -> NotifyTest:
+    """Put the request on the policy, wait for the controller's answer, and take the request away again."""
+    await _annotate(kube, wanted)
+    began = datetime.now(UTC)
+    try:
+        while (datetime.now(UTC) - began).total_seconds() < within_seconds:
+            body = await kube.get(REMEDIATION_POLICY, POLICY_NAME, NAMESPACE)
+            answer = read(REMEDIATION_POLICY, RemediationPolicy, body).status.notify_test
+            if answer.request == wanted:
+                return answer
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+    finally:
+        await _annotate(kube, None)  # nothing stays on an object that the stack declares
+    raise CommandError(
+        f"the controller did not answer within {within_seconds:.0f} s; "
+        f"see whether its pods run in namespace {NAMESPACE}"
+    )
+
+
+async def _annotate(kube: Kube, value: str | None) -> None:
+    patch = {"metadata": {"annotations": {ANNOTATION_NOTIFY_TEST: value}}}
+    try:
+        await kube.merge_patch(REMEDIATION_POLICY, POLICY_NAME, patch, NAMESPACE)
+    except NotFoundError:
+        raise CommandError(f"there is no policy {POLICY_NAME} in namespace {NAMESPACE}; run pulumi up first") from None
+
+
+def table(answer: NotifyTest) -> Table:
+    found = Table("route", "kind", "result", "why", title="Test messages", title_justify="left")
+    for result in answer.results:
+        told = Text("delivered", style="green") if result.delivered else Text("failed", style="red")
+        found.add_row(result.route, result.kind or "-", told, Text(result.error))
+    return found
