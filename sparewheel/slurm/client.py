@@ -18,6 +18,7 @@ from sparewheel.slurm.port import (
     SlurmJob,
     SlurmNode,
     SlurmNotFoundError,
+    SlurmReservation,
     SlurmUnavailableError,
 )
 from sparewheel.slurm.token import TokenSource
@@ -107,7 +108,7 @@ class SlurmClient:
         if comment is not None:
             body["comment"] = comment
         if priority is not None:
-            body["priority"] = {"set": True, "infinite": False, "number": priority}
+            body["priority"] = _number(priority)
         if hold is not None:
             body["hold"] = hold
         if body:
@@ -115,6 +116,32 @@ class SlurmClient:
 
     async def signal_job(self, job_id: int, signal: str) -> None:
         await self._write("DELETE", f"{API}/job/{job_id}", f"signal job {job_id}", params={"signal": signal})
+
+    async def reservations(self) -> list[SlurmReservation]:
+        answer = await self._read(f"{API}/reservations/", "reservations")
+        return [_reservation(record) for record in answer.reservations]
+
+    async def put_reservation(self, wanted: SlurmReservation) -> None:
+        """One request for both: slurmrestd looks whether there is one of this name. What has begun can't begin anew."""
+        if wanted.start_time is None or wanted.end_time is None:
+            raise ValueError(f"reservation {wanted.name} needs a start_time and an end_time")
+        body: dict[str, Any] = {
+            "name": wanted.name,
+            "node_list": list(wanted.nodes),
+            "users": list(wanted.users),
+            "flags": sorted(wanted.flags),
+            "end_time": _number(int(wanted.end_time.timestamp())),
+        }
+        if wanted.name not in {there.name for there in await self.reservations()}:
+            body["start_time"] = _number(int(wanted.start_time.timestamp()))
+        await self._write("POST", f"{API}/reservation", f"reservation {wanted.name}", body)
+
+    async def delete_reservation(self, name: str) -> None:
+        try:
+            await self._write("DELETE", f"{API}/reservation/{name}", f"delete reservation {name}")
+        except SlurmError:
+            if name in {there.name for there in await self.reservations()}:
+                raise
 
     async def _read(self, path: str, what: str) -> Answer:
         response = await self._send("GET", path, what)
@@ -165,6 +192,17 @@ class SlurmClient:
             if response.status_code not in REFUSED_TOKEN:
                 return response
         raise SlurmUnavailableError(f"{what}: slurmrestd refused the token; is it expired and no longer renewed?")
+
+
+def _number(value: int) -> dict[str, Any]:
+    return {"set": True, "infinite": False, "number": value}
+
+
+def _reservation(record: Any) -> SlurmReservation:
+    try:
+        return record.view()
+    except ValueError as error:
+        raise SlurmError(f"reservation {record.name}: {error}") from error
 
 
 def _job(record: Any) -> SlurmJob:

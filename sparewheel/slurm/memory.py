@@ -14,9 +14,22 @@ from datetime import datetime
 from typing import Final, Literal
 
 from sparewheel.clock import Clock, SystemClock
-from sparewheel.slurm.port import Ping, SlurmError, SlurmJob, SlurmNode, SlurmNotFoundError
+from sparewheel.slurm.port import Ping, SlurmError, SlurmJob, SlurmNode, SlurmNotFoundError, SlurmReservation
 
-Method = Literal["ping", "node", "nodes", "set_node_state", "job", "jobs", "requeue", "update_job", "signal_job"]
+Method = Literal[
+    "ping",
+    "node",
+    "nodes",
+    "set_node_state",
+    "job",
+    "jobs",
+    "requeue",
+    "update_job",
+    "signal_job",
+    "reservations",
+    "put_reservation",
+    "delete_reservation",
+]
 LIVE: Final = frozenset({"RUNNING", "PENDING"})
 
 
@@ -28,7 +41,6 @@ class MemoryNode:
     down: bool = False
     drain: bool = False
     reason: str = ""
-    reserved: bool = False
     boot_time: datetime | None = None
     slurmd_start_time: datetime | None = None
 
@@ -86,6 +98,7 @@ class MemorySlurm:
     epilog_fails_on: set[str] = field(default_factory=set[str])
     node_table: dict[str, MemoryNode] = field(default_factory=dict[str, MemoryNode])
     job_table: dict[int, MemoryJob] = field(default_factory=dict[int, MemoryJob])
+    reservation_table: dict[str, SlurmReservation] = field(default_factory=dict[str, SlurmReservation])
     calls: list[tuple[str, tuple[object, ...]]] = field(default_factory=list[tuple[str, tuple[object, ...]]])
     _faults: list[_Fault] = field(default_factory=list[_Fault])
 
@@ -101,8 +114,10 @@ class MemorySlurm:
         """Let the next calls fail, before or after they took effect."""
         self._faults.append(_Fault(error, method, when, times))
 
-    def add_node(self, name: str, *, reserved: bool = False) -> MemoryNode:
-        node = MemoryNode(name, reserved=reserved, boot_time=self.clock.now(), slurmd_start_time=self.clock.now())
+    def add_node(self, name: str, *, drain_reason: str = "") -> MemoryNode:
+        """A slurmd registers for the first time; ``drain_reason``: its ``--conf`` says State=DRAIN and this Reason."""
+        node = MemoryNode(name, boot_time=self.clock.now(), slurmd_start_time=self.clock.now())
+        node.drain, node.reason = bool(drain_reason), drain_reason
         self.node_table[name] = node
         self._settle()
         return node
@@ -214,6 +229,24 @@ class MemorySlurm:
         if signal in {"SIGKILL", "KILL"}:
             self.cancel(job_id, by=0)
 
+    async def reservations(self) -> list[SlurmReservation]:
+        self._begin("reservations")
+        return list(self.reservation_table.values())
+
+    async def put_reservation(self, wanted: SlurmReservation) -> None:
+        self._begin("put_reservation", wanted.name, wanted.nodes)
+        for name in wanted.nodes:
+            if name not in self.node_table:
+                raise SlurmError(f"reservation {wanted.name}: 422 Invalid node name specified")
+        self.reservation_table[wanted.name] = wanted
+        self._raise("put_reservation", "after")
+
+    async def delete_reservation(self, name: str) -> None:
+        self._begin("delete_reservation", name)
+        self.reservation_table.pop(name, None)
+        self._settle()
+        self._raise("delete_reservation", "after")
+
     # ------------------------------------------------------------------ inside
     def _begin(self, method: Method, *arguments: object) -> None:
         self.calls.append((method, arguments))
@@ -287,7 +320,10 @@ class MemorySlurm:
             or (job is not asking and name in job.kept)
             for job in self.job_table.values()
         )
-        return not (node.down or node.drain or node.reserved or taken)
+        return not (node.down or node.drain or taken or self._reserved(name))
+
+    def _reserved(self, name: str) -> bool:
+        return any(name in reservation.nodes for reservation in self.reservation_table.values())
 
     def _node_view(self, node: MemoryNode) -> SlurmNode:
         jobs = self.job_table.values()
@@ -299,6 +335,7 @@ class MemorySlurm:
             states = {"IDLE"}
         states |= {"DRAIN"} if node.drain else set()
         states |= {"COMPLETING"} if any(node.name in job.completing for job in jobs) else set()
+        states |= {"MAINTENANCE", "RESERVED"} if self._reserved(node.name) else set()
         return SlurmNode(
             node.name,
             frozenset(states | {"DYNAMIC_NORM"}),

@@ -63,6 +63,19 @@ class SlurmJob:
 
 
 @dataclass(frozen=True, slots=True)
+class SlurmReservation:
+    """Nodes kept for some users alone. No other job starts there, and it outlives a restart of slurmctld."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    flags: frozenset[str] = frozenset()
+    """Upper case, e.g. ``{"MAINT", "SPEC_NODES"}``."""
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """slurmctld's answer to a ping."""
 
@@ -104,3 +117,13 @@ class Slurm(Protocol):
     ) -> None: ...
 
     async def signal_job(self, job_id: int, signal: str) -> None: ...
+
+    async def reservations(self) -> list[SlurmReservation]: ...
+
+    async def put_reservation(self, wanted: SlurmReservation) -> None:
+        """Make it, or make the one of this name so; both times are required. Slurm takes a start up to 10 min ago."""
+        ...
+
+    async def delete_reservation(self, name: str) -> None:
+        """One that isn't there is deleted already."""
+        ...

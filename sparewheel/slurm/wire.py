@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sparewheel.slurm.hostlist import expand
-from sparewheel.slurm.port import Ping, SlurmJob, SlurmNode
+from sparewheel.slurm.port import Ping, SlurmJob, SlurmNode, SlurmReservation
 
 ENDED_STATES = frozenset({
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT",
@@ -141,6 +141,25 @@ class JobRecord(msgspec.Struct):
         )
 
 
+class ReservationRecord(msgspec.Struct):
+    name: str
+    node_list: str = ""
+    users: str = ""
+    flags: list[str] = []
+    start_time: Numeric = None
+    end_time: Numeric = None
+
+    def view(self) -> SlurmReservation:
+        return SlurmReservation(
+            name=self.name,
+            nodes=expand(self.node_list),
+            users=tuple(user for user in self.users.split(",") if user),
+            flags=frozenset(flag.upper() for flag in self.flags),
+            start_time=moment(self.start_time),
+            end_time=moment(self.end_time),
+        )
+
+
 class PingRecord(msgspec.Struct):
     hostname: str = ""
     responding: bool | None = None
@@ -167,6 +186,7 @@ class Answer(msgspec.Struct):
     nodes: list[NodeRecord] = []
     jobs: list[JobRecord] = []
     pings: list[PingRecord] = []
+    reservations: list[ReservationRecord] = []
     meta: Meta | None = None
 
     def ping(self) -> Ping:

@@ -16,7 +16,7 @@ import pytest
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import SECRET, UnavailableError
 from sparewheel.slurm.client import SlurmClient
-from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmUnavailableError
+from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmReservation, SlurmUnavailableError
 from sparewheel.slurm.token import FileToken, SecretToken
 from tests.support.clocks import StillClock
 
@@ -63,6 +63,19 @@ NODE = {
     "partitions": ["gpu"],
     "real_memory": 24105,
     "gres": "gpu:8",
+}
+
+
+RESERVATION = {
+    "name": "sparewheel-spare-gpu-2",
+    "node_list": "gpu-[2-3]",
+    "users": "root,slurm",
+    "accounts": "",
+    "flags": ["MAINT", "IGNORE_JOBS", "SPEC_NODES"],
+    "start_time": number(1796010013),
+    "end_time": number(1827546013),
+    "node_count": 2,
+    "partition": "",
 }
 
 
@@ -117,6 +130,64 @@ async def test_a_node_is_read() -> None:
     assert node.boot_time == datetime.fromtimestamp(1796000000, UTC)
     assert node.slurmd_start_time is None
     assert (node.real_memory_mib, node.gres, node.partitions) == (24105, "gpu:8", ("gpu",))
+
+
+async def test_reservations_are_read() -> None:
+    async with answering(200, {"reservations": [RESERVATION]}) as client:
+        (found,) = await client.reservations()
+    start, end = datetime.fromtimestamp(1796010013, UTC), datetime.fromtimestamp(1827546013, UTC)
+    flags = frozenset({"MAINT", "IGNORE_JOBS", "SPEC_NODES"})
+    assert found == SlurmReservation("sparewheel-spare-gpu-2", ("gpu-2", "gpu-3"), ("root", "slurm"), flags, start, end)
+
+
+async def test_reservations_that_cannot_be_read_are_not_none() -> None:
+    async with answering(200, {"reservations": [RESERVATION | {"node_list": "gpu-[2"}]}) as client:
+        with pytest.raises(SlurmError, match="reservation sparewheel-spare-gpu-2: node list"):
+            await client.reservations()
+    async with answering(200, {"errors": [problem(1001, "down")]}) as client:
+        with pytest.raises(SlurmUnavailableError):
+            await client.reservations()
+
+
+@pytest.mark.parametrize("there", [[], [RESERVATION]])
+async def test_a_reservation_is_made_or_changed_by_one_request(there: list[dict[str, Any]]) -> None:
+    seen: list[tuple[str, str, Any]] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"reservations": there, "errors": [], "warnings": []})
+        seen.append((request.method, request.url.path, json.loads(request.content)))
+        return httpx.Response(200, json={"reservations": [], "errors": [], "warnings": []})
+
+    start, end = datetime.fromtimestamp(1796010000, UTC), datetime.fromtimestamp(1827546013, UTC)
+    wanted = SlurmReservation("sparewheel-spare-gpu-2", ("gpu-2",), ("root",), frozenset({"MAINT"}), start, end)
+    async with client_of(handler) as client:
+        await client.put_reservation(wanted)
+    body = {
+        "name": "sparewheel-spare-gpu-2",
+        "node_list": ["gpu-2"],
+        "users": ["root"],
+        "flags": ["MAINT"],
+        "end_time": number(1827546013),
+    }
+    body |= {} if there else {"start_time": number(1796010000)}  # what has started can't be told to start again
+    assert seen == [("POST", "/slurm/v0.0.44/reservation", body)]
+
+
+@pytest.mark.parametrize("left", [[], [RESERVATION]])
+async def test_a_refused_deletion_is_done_when_nothing_is_left(left: list[dict[str, Any]]) -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"reservations": left, "errors": [], "warnings": []})
+        assert (request.method, request.url.path) == ("DELETE", "/slurm/v0.0.44/reservation/sparewheel-spare-gpu-2")
+        return httpx.Response(500, json={"errors": [problem(2073, "Requested reservation is invalid")]})
+
+    async with client_of(handler) as client:
+        if not left:
+            await client.delete_reservation("sparewheel-spare-gpu-2")
+            return
+        with pytest.raises(SlurmError, match="Requested reservation is invalid"):
+            await client.delete_reservation("sparewheel-spare-gpu-2")
 
 
 async def test_a_ping_has_the_version() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparewheel.slurm.memory import MemoryJob, MemorySlurm
-from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmUnavailableError
+from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmReservation, SlurmUnavailableError
 from tests.support.clocks import StillClock
 
 
@@ -116,3 +116,19 @@ async def test_faults_on_demand(slurm: MemorySlurm) -> None:
     with pytest.raises(SlurmUnavailableError):
         await slurm.set_node_state("gpu-0", ["DOWN"], "x")
     assert "DOWN" in (await slurm.node("gpu-0")).states
+
+
+async def test_nothing_starts_behind_a_reservation(slurm: MemorySlurm, clock: StillClock) -> None:
+    slurm.add_node("gpu-2", drain_reason="registers")
+    reservation = SlurmReservation("spare", ("gpu-2",), end_time=clock.now())
+    with pytest.raises(SlurmError, match="Invalid node name"):
+        await slurm.put_reservation(SlurmReservation("none", ("gpu-9",)))
+    await slurm.put_reservation(reservation)
+    await slurm.set_node_state("gpu-2", ["RESUME"], "")
+    slurm.submit(MemoryJob(3, node_count=1))
+    assert (await slurm.job(3)).states == {"PENDING"}
+    assert "MAINTENANCE" in (await slurm.node("gpu-2")).states
+    assert await slurm.reservations() == [reservation]
+    await slurm.delete_reservation("spare")
+    await slurm.delete_reservation("spare")
+    assert (await slurm.job(3)).nodes == ("gpu-2",)
