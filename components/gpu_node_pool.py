@@ -15,10 +15,22 @@ from components.people import accounts_mount, accounts_volume
 from components.pool_capacity import PoolCapacity
 from components.slinky import container, slinky
 from sparewheel.api.gpu_pool import GpuPoolSpec, NodeSetRef
-from sparewheel.api.names import API_VERSION, GPU_RESOURCE, LABEL_POOL, LABEL_ROLE, NAMESPACE, ROLE_ACTIVE
+from sparewheel.api.names import (
+    API_VERSION,
+    GPU_RESOURCE,
+    LABEL_POOL,
+    LABEL_ROLE,
+    NAMESPACE,
+    REASON_REGISTERS,
+    ROLE_ACTIVE,
+    ROLE_SPARE,
+    SPARE_WARM,
+    TAINT_SPARE,
+)
 from stacks.platform import Images
 from stacks.pools import Pool
 
+REGISTERS_DRAINED = ("State=DRAIN", f"Reason={REASON_REGISTERS}")
 TERMINATION_MARGIN_SECONDS = 30
 """A worker pod may live this much longer than its jobs' grace, to end them and say goodbye."""
 
@@ -44,7 +56,11 @@ def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
 
 
 def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, Any]:
-    """One worker per node that is in the pool and active; Slurm's partition has the pool's name."""
+    """One worker per node that is in the pool and active; Slurm's partition has the pool's name.
+
+    With warm spares there is one per spare too. A worker then registers drained, and takes work only once the
+    controller knows where it runs: a job never lands on a spare.
+    """
     limits: dict[str, Any] = {GPU_RESOURCE: pool.gpus_per_node}
     if pool.cpus is not None:
         limits["cpu"] = pool.cpus
@@ -52,7 +68,7 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
         limits["memory"] = pool.memory
     return {
         "controllerRef": {"name": SLURM},
-        "replicas": pool.size,
+        "replicas": pool.size + (pool.spares if pool.warm_spares else 0),
         "slurmd": container(
             images,
             images.slurmd,
@@ -66,12 +82,11 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
         ),
         "logfile": container(images, images.base),
         "partition": {"enabled": True, "config": pool.partition.config()},
-        "extraConf": f"Gres=gpu:{pool.gpus_per_node}",
+        "extraConf": " ".join([f"Gres=gpu:{pool.gpus_per_node}", *(REGISTERS_DRAINED if pool.warm_spares else ())]),
         "template": {
             "metadata": {"labels": dict(pool.worker_labels)},
             "spec": {
-                "nodeSelector": {LABEL_POOL: pool.name, LABEL_ROLE: ROLE_ACTIVE, **pool.node_selector},
-                "tolerations": [{"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}],
+                **_where(pool),
                 "terminationGracePeriodSeconds": grace_seconds + TERMINATION_MARGIN_SECONDS,
                 "volumes": [
                     accounts_volume(),
@@ -81,6 +96,22 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
                 ],
             },
         },
+    }
+
+
+def _where(pool: Pool) -> dict[str, Any]:
+    """Nodes that a worker may run on: those that serve, and warm spares that passed their checks."""
+    gpus = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
+    if not pool.warm_spares:
+        selector = {LABEL_POOL: pool.name, LABEL_ROLE: ROLE_ACTIVE, **pool.node_selector}
+        return {"nodeSelector": selector, "tolerations": [gpus]}
+    roles = {"key": LABEL_ROLE, "operator": "In", "values": [ROLE_ACTIVE, ROLE_SPARE]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [roles]}]}
+    spare = {"key": TAINT_SPARE, "operator": "Equal", "value": SPARE_WARM, "effect": "NoSchedule"}
+    return {
+        "nodeSelector": {LABEL_POOL: pool.name, **pool.node_selector},
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+        "tolerations": [gpus, spare],
     }
 
 

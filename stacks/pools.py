@@ -42,7 +42,7 @@ class Pool(Area):
     memory: Quantity | None = Field(default=None, description="memory of a worker, such as 1500Gi")
     partition: Partition = Partition()
     driver: Driver = Driver.ANY
-    warm_spares: bool = Field(default=False, description="spares are joined ahead of need")
+    warm_spares: bool = Field(default=False, description="spares run a worker, behind a Slurm reservation")
     replace: list[DnsName] = Field(default_factory=list[str], description="hosts that you want replaced")
     max_concurrent_replacements: int = Field(default=1, ge=1)
     node_lost_seconds: float = Field(default=40.0, gt=0)

@@ -102,7 +102,8 @@ class GpuPoolSpec(ApiModel):
     drain_deadline_seconds: int = Field(default=300, ge=0)
     """How long PodDisruptionBudgets are honoured."""
     warm_spares: bool = False
-    """True: spares are joined (and tainted) ahead of need; False: they wait powered on or off, outside the cluster."""
+    """True: spares are joined (and tainted) ahead of need, and run a worker behind a Slurm reservation, lifted at the
+    strike; False: they wait powered on or off, outside the cluster."""
     paused: bool = False
     dry_run: bool = False
     replace: list[str] = Field(default_factory=list[str])

@@ -23,6 +23,8 @@ ROLE_QUARANTINED: Final = "quarantined"
 TAINT_JOINING: Final = f"{GROUP}/joining"
 """Set at registration; only the controller or capacity code lifts it, after the checks."""
 TAINT_SPARE: Final = f"{GROUP}/spare"
+SPARE_WARM: Final = "warm"
+"""Value of the spare taint that the pool's own workers tolerate: the spare passed its checks."""
 TAINT_FAULT: Final = f"{GROUP}/fault"
 TAINT_QUARANTINED: Final = f"{GROUP}/quarantined"
 
@@ -69,6 +71,9 @@ GPU_RESOURCE: Final = "nvidia.com/gpu"
 
 # Reason text in Slurm. No other prefix of ours may start with it (two owners, one prefix: hands off).
 SLURM_REASON_PREFIX: Final = "sparewheel:"
+REASON_UNRESERVED: Final = "sparewheel: a spare without its reservation (drained until it has one)"
+REASON_REGISTERS: Final = "sparewheel:registered"
+"""Why a worker of a pool with warm spares registers drained. Without a blank: it is part of slurmd's arguments."""
 
 NODE_STATE_FOLDER: Final = "/run/sparewheel"
 """On each host, in memory: what its agent marks for those who can't ask the API server."""

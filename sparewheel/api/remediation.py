@@ -147,7 +147,11 @@ class ReplacementRecord(ApiModel):
     spare_node: str | None = None
     choice: str = ""
     """Why this spare and not another."""
+    spare_slurm_node: str | None = None
+    """The Slurm node that took the struck one's place, where it is another (warm spares)."""
     claimed_at: Time | None = None
+    lifted_at: Time | None = None
+    """When the warm spare's reservation was lifted, so that jobs may start there."""
     proven_off_at: Time | None = None
     join_asked_at: Time | None = None
     joined_at: Time | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from sparewheel.api.names import SLINKY_NODE_CORDON_REASON, SLURM_REASON_PREFIX
+from sparewheel.api.names import SLINKY_NODE_CORDON_REASON, SLURM_REASON_PREFIX, SPARE_WARM, TAINT_SPARE
 from sparewheel.capacity.port import Taint
 from sparewheel.kube.port import NODE, ConflictError, Json, Kube, NotFoundError
 
@@ -116,6 +116,13 @@ def placing(
         return patch or None
 
     return change
+
+
+def seating(node: Json) -> Json | None:
+    """A change for ``edit_node``: the pool's workers may run on this spare. Nothing happens to one that is none now."""
+    before = taints_of(node)
+    after = [{**taint, "value": SPARE_WARM} if taint["key"] == TAINT_SPARE else taint for taint in before]
+    return {"spec": {"taints": after}} if after != before else None
 
 
 def cordoning(node: Json) -> Json | None:

@@ -10,10 +10,11 @@ from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import trouble_of
 from sparewheel.capacity.choose import as_listed, need_of, none_fits, reason_of, spares_in_order, why_not, why_unfit
-from sparewheel.capacity.claims import ClaimedError, claim_first, let_go, owner_of
+from sparewheel.capacity.claims import ClaimedError, claim_first, is_free, let_go, owner_of
 from sparewheel.capacity.claims import holds as holds_claim
 from sparewheel.capacity.hosts import entering, hosts_of, read_host
-from sparewheel.capacity.port import BadNode, CheckResult, Choice, Proof, UnfitError
+from sparewheel.capacity.nodes import edit_node, seating
+from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Proof, UnfitError
 from sparewheel.capacity.providers import ProviderOf
 from sparewheel.capacity.steps import Site
 from sparewheel.clock import Clock
@@ -34,6 +35,21 @@ class PoolReplacer:
         """Name of the pool's host that serves as ``node``."""
         hosts = await hosts_of(self.kube, pool.metadata.namespace or "", pool.metadata.name)
         return next((host.spec.host for host in hosts if host.status.node_name == node), None)
+
+    async def pool_hosts(self, pool: GpuPool) -> list[GpuHost]:
+        """The pool's hosts, read afresh."""
+        return await hosts_of(self.kube, pool.metadata.namespace or "", pool.metadata.name)
+
+    async def seat(self, pool: GpuPool, host: str) -> CheckResult:
+        """Let the pool's workers run on a free spare that passes its checks; nothing else may."""
+        site = await self._site(pool)
+        found = await read_host(self.kube, site.namespace, host)
+        if not is_free(found) or found.status.node_name is None:
+            return CheckResult(Check.WAIT, f"{host} to be a free spare in the cluster")
+        result = await steps.check(site, found)
+        if result.check is Check.PASSED:
+            await edit_node(self.kube, found.status.node_name, seating)
+        return result
 
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         """The host that ``owner`` holds already, else the best free one that it gets, and why that one."""

@@ -21,6 +21,27 @@ def test_a_worker_goes_to_active_nodes_of_its_pool_only(run_stack: Run, raw: dic
     assert not any(t["key"].startswith("sparewheel.dev/") for t in pod["tolerations"])
 
 
+def test_with_warm_spares_there_is_a_worker_for_each_spare_and_all_register_drained(
+    run_stack: Run, raw: dict[str, Any]
+) -> None:
+    raw["pools"][0]["warm_spares"] = True
+    size, spares = raw["pools"][0]["size"], raw["pools"][0]["spares"]
+    assert spares > 0
+    stack = run_stack(raw)
+    spec = stack.one(":NodeSet").inputs["spec"]
+    assert spec["replicas"] == size + spares
+    assert spec["extraConf"] == "Gres=gpu:8 State=DRAIN Reason=sparewheel:registered"
+    pod = spec["template"]["spec"]
+    assert pod["nodeSelector"] == {"sparewheel.dev/pool": "gpu"}
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    roles = {"key": "sparewheel.dev/role", "operator": "In", "values": ["active", "spare"]}
+    assert terms == [{"matchExpressions": [roles]}]
+    ours = [t for t in pod["tolerations"] if t["key"].startswith("sparewheel.dev/")]
+    assert ours == [{"key": "sparewheel.dev/spare", "operator": "Equal", "value": "warm", "effect": "NoSchedule"}]
+    pool = stack.one(":GpuPool").inputs["spec"]
+    assert (pool["size"], pool["spares"], pool["warmSpares"]) == (size, spares, True)
+
+
 def test_a_worker_has_the_nodes_gpus(run_stack: Run, raw: dict[str, Any]) -> None:
     raw["pools"][0]["gpus_per_node"] = 4
     node_set = run_stack(raw).one(":NodeSet").inputs["spec"]

@@ -27,9 +27,10 @@ def mortal_controller(world: World, life: Life, identity: str) -> Controller:
     return Controller(kube, slurm, replacer, notifier, world.clock, "sparewheel", identity, version="test")
 
 
-async def play(scenario: Scenario, life: Life) -> World:
+async def play(scenario: Scenario, life: Life, *, warm: bool = False) -> World:
     """The incident under a leader that may die, and a standby that takes over."""
-    world = World(grace_seconds=6)
+    world = World(grace_seconds=6, warm=warm)
+    die_at, life.die_at = life.die_at, None if warm else life.die_at  # setting up is another matter
     physics = asyncio.create_task(world.run())
     leader = mortal_controller(world, life, "first")
     first = asyncio.create_task(leader.run())
@@ -38,6 +39,11 @@ async def play(scenario: Scenario, life: Life) -> World:
     job = world.submit()
     await until(lambda: reported_attempt(job) == 0)
     await asyncio.sleep(12)
+    if warm:
+        nodes = world.slurm.node_table
+        await until(lambda: len(nodes) == 3 and not any(node.drain for node in nodes.values()))
+        life.writes.clear()
+        life.die_at = die_at
     begin(world, scenario)
 
     def through() -> bool:
@@ -91,8 +97,10 @@ def check(world: World, scenario: Scenario) -> None:
         ("gpu-2", "Active"),
         ("gpu-3", "Active"),
     ]
-    assert sorted(world.worker_nodes().values()) == ["gpu-2", "gpu-3"]
-    assert not any(node.down or node.drain for node in world.slurm.node_table.values())
+    assert sorted(set(world.worker_nodes().values()) - {""}) == ["gpu-2", "gpu-3"]
+    out = {node.name for node in world.slurm.node_table.values() if node.down or node.drain}
+    assert out == {name for name, node in world.worker_nodes().items() if not node}, "only a worker without a host"
+    assert {node for kept in world.slurm.reservation_table.values() for node in kept.nodes} == out
     assert all(ended(record.status, stage) for stage in NodeStage if stage is not NodeStage.VETOED)
     assert not record.status.owned.slurm_down
     kinds = [event["event"] for event in world.receiver.events.values()]
@@ -105,6 +113,18 @@ def check(world: World, scenario: Scenario) -> None:
         assert record.status.replacement.proven_off_at is not None, "and only after the host was proven off"
 
 
+async def play_warm(scenario: Scenario, life: Life) -> World:
+    world = await play(scenario, life, warm=True)
+    controller = asyncio.create_task(world.controller("third").run())
+    physics = asyncio.create_task(world.run())
+    await asyncio.sleep(20)  # the struck worker, without a host now, is reserved
+    for task in (controller, physics):
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    return world
+
+
 SCENARIOS: tuple[Scenario, ...] = ("fault", "crashed", "lost", "manual")
 
 
@@ -112,6 +132,29 @@ SCENARIOS: tuple[Scenario, ...] = ("fault", "crashed", "lost", "manual")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_undisturbed(scenario: Scenario) -> None:
     check(await play(scenario, Life()), scenario)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_undisturbed_with_a_warm_spare(scenario: Scenario) -> None:
+    world = await play_warm(scenario, Life())
+    check(world, scenario)
+    assert world.record().status.replacement.lifted_at is not None
+
+
+@pytest.mark.looptime
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_killed_at_every_write_with_a_warm_spare(when: Literal["before", "after"]) -> None:
+    undisturbed = Life()
+    await play("fault", undisturbed, warm=True)
+    failures: list[str] = []
+    for index, write in list(enumerate(undisturbed.writes))[::2]:
+        try:
+            check(await play_warm("fault", Life(die_at=index, when=when)), "fault")
+        except AssertionError as error:
+            failures.append(f"killed {when} write {index} ({write}): {str(error)[:1500]}")
+    assert not failures, "\n".join(failures)
 
 
 @pytest.mark.looptime

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from sparewheel.api.base import ObjectMeta
+from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE, TAINT_JOINING
+from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE, SPARE_WARM, TAINT_JOINING, TAINT_SPARE
 from sparewheel.capacity.port import BadNode, CapacityError, Check, CheckResult, Choice, Proof, UnfitError
 from sparewheel.clock import Clock
 from sparewheel.kube.memory import MemoryKube
@@ -43,6 +45,31 @@ class FakeReplacer:
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
         return next((host.name for host in self.hosts.values() if host.node == node), None)
 
+    async def pool_hosts(self, pool: GpuPool) -> list[GpuHost]:
+        await asyncio.sleep(0)
+        return [self._view(host, pool) for host in self.hosts.values()]
+
+    def _view(self, host: FakeHost, pool: GpuPool) -> GpuHost:
+        claim = Claim(owner=host.owner, time=self.clock.now()) if host.owner else None
+        status = GpuHostStatus(phase=HostPhase(host.phase), node_name=host.node or None, claim=claim)
+        spec = GpuHostSpec(pool=pool.metadata.name, host=host.name, provider_id=f"machines://{host.name}")
+        return GpuHost(metadata=ObjectMeta(name=host.name, namespace="sparewheel"), spec=spec, status=status)
+
+    async def seat(self, pool: GpuPool, host: str) -> CheckResult:
+        await asyncio.sleep(0)
+        found = self.hosts[host]
+        if found.phase != "Spare" or found.owner or not found.node:
+            return CheckResult(Check.WAIT, "it to be a free spare")
+        if not found.fit:
+            return CheckResult(Check.REFUSED, "7 of 8 GPUs")
+        self.log.append(("seat", host))
+        node = self.kube.peek(NODE, host)
+        assert node is not None
+        for taint in node["spec"]["taints"]:
+            taint["value"] = SPARE_WARM if taint["key"] == TAINT_SPARE else ""
+        self.kube.put(NODE, node)
+        return CheckResult(Check.PASSED)
+
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         await asyncio.sleep(0)
         held = [host for host in self.hosts.values() if host.owner == owner and host.phase != "Active"]
@@ -64,8 +91,9 @@ class FakeReplacer:
         if found.unfit:
             raise UnfitError(f"spare {host}: {found.unfit}", ill=True)
         if found.phase != "Joining":
+            warm = bool(found.node)
             found.phase, found.node = "Joining", host
-            found.ready_at = self.clock.monotonic_seconds() + JOIN_SECONDS
+            found.ready_at = self.clock.monotonic_seconds() + (0.0 if warm else JOIN_SECONDS)
         self.log.append(("join", host))
         return host
 

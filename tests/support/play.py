@@ -19,7 +19,7 @@ async def playing(world: World, controller: Controller | None = None) -> AsyncGe
     controller = controller or world.controller()
     tasks = [asyncio.create_task(world.run()), asyncio.create_task(controller.run())]
     try:
-        await until(lambda: len(world.slurm.node_table) == world.replicas and controller.leading())
+        await until(lambda: len(world.slurm.node_table) == world.workers and controller.leading())
         await asyncio.sleep(5)
         yield controller
     finally:

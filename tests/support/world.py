@@ -17,13 +17,17 @@ from sparewheel.api.base import ObjectMeta, format_time
 from sparewheel.api.faults import Action, Fault, Severity
 from sparewheel.api.gpu_pool import GpuPool, GpuPoolSpec, NodeSetRef, WarmBackend
 from sparewheel.api.names import (
+    LABEL_APP_INSTANCE,
     LABEL_APP_NAME,
     LABEL_VETO,
     NAMESPACE,
     POLICY_NAME,
+    REASON_REGISTERS,
     SLINKY_NODE_CORDON_REASON,
     SLINKY_POD_HOSTNAME,
     SLURMD_APP_NAME,
+    SPARE_WARM,
+    TAINT_SPARE,
     VETO_VALUE,
 )
 from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeHealth, NodeHealthStatus
@@ -84,6 +88,8 @@ class World:
     replicas: int = 2
     spares: int = 1
     grace_seconds: int = 20
+    warm: bool = False
+    """Spares are joined ahead of need, with a worker behind a reservation."""
     clock: Clock = field(default_factory=LoopClock)
     kube: MemoryKube = field(init=False)
     slurm: MemorySlurm = field(init=False)
@@ -108,6 +114,8 @@ class World:
             self.capacity.hosts[name] = FakeHost(name, "Active" if active else "Spare", name if active else "")
             if active:
                 put_node(self.kube, name, POOL, [])
+            elif self.warm:
+                self.warm_up(name)
         self.put_pool()
         route = WebhookRoute.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})
         self.put_policy(RemediationPolicySpec(routes=[route]))
@@ -120,6 +128,7 @@ class World:
             backend=WarmBackend(node_selector={"pool": POOL}),
             node_set_ref=NodeSetRef(namespace=SLURM_NAMESPACE, name=POOL),
             grace_seconds=self.grace_seconds,
+            warm_spares=self.warm,
         ).model_copy(update=changes)
         pool = GpuPool(metadata=ObjectMeta(name=POOL, namespace=NAMESPACE), spec=spec)
         self.kube.put(GPU_POOL, pool.to_wire(), NAMESPACE)
@@ -127,6 +136,17 @@ class World:
     def put_policy(self, spec: RemediationPolicySpec) -> None:
         policy = RemediationPolicy(metadata=ObjectMeta(name=POLICY_NAME, namespace=NAMESPACE), spec=spec)
         self.kube.put(REMEDIATION_POLICY, policy.to_wire(), NAMESPACE)
+
+    def warm_up(self, name: str) -> None:
+        """What capacity does ahead of need."""
+        host = self.capacity.hosts.setdefault(name, FakeHost(name))
+        host.phase, host.node, host.owner = "Spare", name, ""
+        put_node(self.kube, name, POOL, [TAINT_SPARE])
+
+    @property
+    def workers(self) -> int:
+        """Slurm nodes that there shall be."""
+        return self.replicas + (self.spares if self.warm else 0)
 
     def controller(self, identity: str = "one") -> Controller:
         return Controller(
@@ -238,7 +258,7 @@ class World:
     def _operator(self, now: float) -> None:
         """Slinky: one worker per ordinal, made again elsewhere when its pod object is gone; a cordon drains."""
         have = self.worker_nodes()
-        for ordinal in range(self.replicas):
+        for ordinal in range(self.workers):
             name = f"{POOL}-{ordinal}"
             if name not in have:
                 if self._pod_seen.pop(name, None):
@@ -261,7 +281,11 @@ class World:
         if name in self.slurm.node_table:
             self.slurm.restart_slurmd(name)
         else:
-            self.slurm.add_node(name)
+            self.slurm.add_node(name, drain_reason=REASON_REGISTERS if self.warm else "")
+        pod = self.kube.peek(POD, name, SLURM_NAMESPACE)
+        assert pod is not None
+        pod["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+        self.kube.put(POD, pod, SLURM_NAMESPACE)
 
     def _terminating(self, name: str) -> None:
         """Slinky's preStop."""
@@ -272,7 +296,7 @@ class World:
             self.slurm._strike(name)
 
     def _make_worker(self, name: str, now: float) -> None:
-        labels = {LABEL_APP_NAME: SLURMD_APP_NAME, SLINKY_POD_HOSTNAME: name}
+        labels = {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: POOL, SLINKY_POD_HOSTNAME: name}
         uid = f"worker-{next(self._uids)}"
         self.kube.put(POD, {"metadata": {"name": name, "labels": labels, "uid": uid}, "spec": {}}, SLURM_NAMESPACE)
         self._pod_seen[name] = uid
@@ -282,7 +306,10 @@ class World:
         taken = set(self.worker_nodes().values())
         for body in self.kube._objects[NODE].values():
             node = body["metadata"]["name"]
-            if node in taken or body["spec"].get("unschedulable") or body["spec"].get("taints"):
+            warm = {(TAINT_SPARE, SPARE_WARM)} if self.warm else set[tuple[str, str]]()
+            listed: list[Json] = body["spec"].get("taints") or []
+            taints = {(str(taint["key"]), str(taint.get("value", ""))) for taint in listed}
+            if node in taken or body["spec"].get("unschedulable") or taints - warm:
                 continue
             pod = self.kube.peek(POD, name, SLURM_NAMESPACE)
             assert pod is not None

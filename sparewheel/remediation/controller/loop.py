@@ -22,6 +22,7 @@ from sparewheel.remediation.controller.queue import DueQueue, Key
 from sparewheel.remediation.controller.scout import Scout
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.controller.trial import Tester
+from sparewheel.remediation.controller.warm_spares import WarmSpares
 from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.decide.deliveries import queued
 from sparewheel.remediation.decide.triage import still_open
@@ -65,6 +66,7 @@ class Controller:
     pool_leases: PoolLeases = field(init=False)
     breaker: Breaker = field(init=False)
     tester: Tester = field(init=False)
+    warm_spares: WarmSpares = field(init=False)
     reconcile_pool: Reconcile | None = None
     """Brings a pool to its size; None where capacity is somebody else's."""
     pools: Pools | None = field(init=False, default=None)
@@ -95,6 +97,7 @@ class Controller:
             self.pools = Pools(self.state, self.pool_leases, self.reconcile_pool, self._must_lead)
         self.breaker = Breaker(self.state)
         self.tester = Tester(self.ports, self.state)
+        self.warm_spares = WarmSpares(self.ports, self.state)
         self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
 
     # ---------------------------------------------------------------- leading
@@ -196,6 +199,10 @@ class Controller:
                     if incident.record.spec.pool == name:
                         self.queue.add(Key("spare", incident.name))
                 self.queue.add(Key("pool", name), 1.0)
+                self.queue.add(Key("warm", name))
+            case "pool":
+                self.queue.add(Key("pool", name))
+                self.queue.add(Key("warm", name))
             case "node":
                 self.queue.add(Key("node", name))
                 for incident in self.state.taken.values():
@@ -272,6 +279,8 @@ class Controller:
                 return await self.tester.look()
             case "pool":
                 return await self.pools.look(key.name) if self.pools is not None else None
+            case "warm":
+                return await self.warm_spares.look(key.name)
             case _:
                 return await self._incident(key)
 

@@ -88,7 +88,8 @@ def next_step(remediation: Remediation, seen: Observations, situation: Situation
 def _after_the_fence(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep:
     if isinstance(seen.node, Unknown):
         return _waits(f"the API server ({seen.node.error})", BACKOFF_SECONDS)
-    if may_restore(remediation, seen.slurm_node, seen.successors):
+    by_name = not situation.pool.warm_spares  # else whoever comes up on the spare takes over
+    if by_name and may_restore(remediation, seen.slurm_node, seen.successors):
         return NodeStep((Todo(NodeAction.RESTORE_SLURM),))
     if started(remediation.status, NodeStage.REPLACED) and ended(remediation.status, NodeStage.DRAINED):
         return _after_the_drain(remediation, seen.node)

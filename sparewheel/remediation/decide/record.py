@@ -222,7 +222,7 @@ def drop_spare(host: str, *, refused: bool, message: str) -> Change:
         record = new.replacement
         if record.spare_host != host or record.admitted_at is not None:
             return status
-        record.spare_host = record.spare_node = None
+        record.spare_host = record.spare_node = record.spare_slurm_node = record.lifted_at = None
         record.choice = ""
         record.claimed_at = record.join_asked_at = record.joined_at = record.checked_at = None
         record.message = message

@@ -23,7 +23,13 @@ def reason_is_ours(reason: str, incident: str) -> bool:
     name = incident.lower()
     if text.startswith(SLURM_REASON_PREFIX):
         return name in text
-    return text.startswith(SLINKY_PREFIX) and any(words in text for words in (*_SLINKY_MOVES, name))
+    return moved_by_slinky(text) or (text.startswith(SLINKY_PREFIX) and name in text)
+
+
+def moved_by_slinky(reason: str) -> bool:
+    """The pod before this one was ended, or its host's cordon was taken off."""
+    text = reason.strip().lower()
+    return text.startswith(SLINKY_PREFIX) and any(words in text for words in _SLINKY_MOVES)
 
 
 def slurm_reason(incident: str, words: str) -> str:

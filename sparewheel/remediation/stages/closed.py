@@ -9,7 +9,7 @@ from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_CLOSED
 from sparewheel.remediation.decide.record import close, ended
 from sparewheel.remediation.decide.sentences import cordon_reason
-from sparewheel.remediation.stages import slurm_return
+from sparewheel.remediation.stages import slurm_return, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import node_view
 
@@ -39,6 +39,8 @@ async def act(incident: Incident) -> bool:
     seconds = (incident.now() - incident.record.spec.fault.first_seen).total_seconds()
     message = f"Host {record.bad_host} is quarantined and {record.spare_host} serves in its place"
     message += f" ({seconds:.0f} s after the fault)."
+    if record.spare_slurm_node is not None and record.spare_slurm_node != incident.record.spec.slurm_node:
+        message += f" Slurm node {record.spare_slurm_node} took the place of {incident.record.spec.slurm_node}."
     foreign = incident.record.status.owned.foreign_reason
     if foreign:
         message += f" Slurm node {incident.record.spec.slurm_node} was out of service before ({foreign}): left so."
@@ -84,6 +86,7 @@ async def _release_spare(incident: Incident) -> None:
     record = incident.record.status.replacement
     if record.spare_host is None or record.admitted_at is not None:
         return
+    await takeover.put_back(incident)
     incident.lead()
     pool = await incident.pool()
     await incident.ports.replacer.give_up(pool, record.spare_host, incident.owner, "not needed", quarantine=False)

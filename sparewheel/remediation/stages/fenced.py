@@ -31,6 +31,8 @@ from sparewheel.remediation.decide.record import (
 )
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
 from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
+from sparewheel.remediation.stages import jobs as job_track
+from sparewheel.remediation.stages import takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError
 from sparewheel.remediation.stages.views import job_view, node_view, slurm_node_view
 from sparewheel.slurm.port import SlurmNotFoundError
@@ -143,15 +145,23 @@ async def _strike(incident: Incident) -> None:
         await incident.update(list_jobs([], incident.now()), _nothing_to_strike(incident))
         return
     await _list(incident, name)
+    await takeover.claim(incident)
+    crashed = any(job.crashed_by_itself for job in incident.record.status.jobs)
+    lifted: list[Change] = []
     if not _struck_already(incident, node):
         await incident.update(own_slurm(name, incident.now(), node.slurmd_start_time, foreign(node)))
+        if not crashed:
+            lifted.append(await takeover.lift(incident))
         incident.lead()
         state = "DOWN" if incident.record.status.fence is FenceKind.DOWN else "DRAIN"
         reason = slurm_reason(incident.name, fault_words(incident.record.spec.fault)[:120])
         await slurm.set_node_state(name, [state], reason)
     if incident.record.status.fence is not FenceKind.DRAIN:
         await _list(incident, name)  # a job that started between the list and the strike
-        await incident.update(_jobs_struck(incident))
+        await incident.update(_jobs_struck(incident), *lifted)
+        if crashed:
+            await job_track.act(incident)  # held by Slurm: released before its rivals can have the spare
+        await incident.update(await takeover.lift(incident))
 
 
 async def _list(incident: Incident, name: str) -> None:

@@ -9,6 +9,7 @@ from sparewheel.remediation.decide.events import EVENT_WAITING
 from sparewheel.remediation.decide.observations import Gone
 from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
 from sparewheel.remediation.decide.sentences import fault_words
+from sparewheel.remediation.stages import takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.replacer import BadNode, Check, UnfitError
 
@@ -133,6 +134,7 @@ async def give_up(incident: Incident, why: str, *, quarantine: bool = True) -> b
     """This spare is not fit: quarantined where it is ill, and in any case not tried again by this incident."""
     host = _spare(incident)
     log.warning("%s: spare %s is refused: %s", incident.name, host, why)
+    await takeover.put_back(incident)
     incident.lead()
     pool = await incident.pool()
     await incident.ports.replacer.give_up(pool, host, incident.owner, why, quarantine=quarantine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
+from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Proof, UnfitError
 
@@ -16,6 +17,14 @@ class Replacer(Protocol):
 
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
         """Name of the pool's host that serves as ``node``; None when it is not one of the pool's hosts."""
+        ...
+
+    async def pool_hosts(self, pool: GpuPool) -> list[GpuHost]:
+        """The pool's hosts, read afresh."""
+        ...
+
+    async def seat(self, pool: GpuPool, host: str) -> CheckResult:
+        """Let the pool's workers run on a free spare that passes its checks; nothing else may."""
         ...
 
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:

@@ -11,7 +11,7 @@ from sparewheel.remediation.decide.observations import Observations
 from sparewheel.remediation.decide.record import ended, is_open, waiting
 from sparewheel.remediation.decide.spares import SpareAction, next_spare_step
 from sparewheel.remediation.decide.veto import veto_reason
-from sparewheel.remediation.stages import closed, detected, drained, fenced, replaced, slurm_return, vetoed
+from sparewheel.remediation.stages import closed, detected, drained, fenced, replaced, slurm_return, takeover, vetoed
 from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages.incident import Incident
 
@@ -106,7 +106,7 @@ async def spare_pass(incident: Incident) -> float | None:
     incidents = await incident.ports.fleet.incidents()
     step = next_spare_step(incident.record, pool.spec, veto_reason(pods), incidents, incident.now())
     if step.done:
-        return await _slurm_back(incident)
+        return await (_took_over(incident) if pool.spec.warm_spares else _slurm_back(incident))
     acts = {
         SpareAction.CLAIM: replaced.act,
         SpareAction.JOIN: replaced.join,
@@ -134,6 +134,18 @@ async def _slurm_back(incident: Incident) -> float | None:
     if not owned or status.replacement.admitted_at is None:
         return None
     return AT_ONCE if await slurm_return.restore(incident) else RETURN_SECONDS
+
+
+async def _took_over(incident: Incident) -> float | None:
+    """As ``_slurm_back``, in a pool with warm spares: the worker on the spare serves, whatever its name."""
+    status = incident.record.status
+    if not is_open(incident.record) or status.replacement.admitted_at is None or not _needs_slurm(incident):
+        return None
+    return AT_ONCE if await takeover.finish(incident) else RETURN_SECONDS
+
+
+def _needs_slurm(incident: Incident) -> bool:
+    return incident.record.spec.slurm_node is not None and incident.record.status.replacement.slurm_restored_at is None
 
 
 def _pause(action: SpareAction) -> float:

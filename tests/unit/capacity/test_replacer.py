@@ -8,7 +8,7 @@ import pytest
 
 from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import NAMESPACE
+from sparewheel.api.names import NAMESPACE, SPARE_WARM, TAINT_JOINING, TAINT_SPARE
 from sparewheel.capacity.checks import EVALUATE_SECONDS
 from sparewheel.capacity.claims import ClaimedError, owner_of
 from sparewheel.capacity.hosts import read_host
@@ -244,3 +244,26 @@ async def test_hcas_are_counted_where_the_pool_expects_them(scene: Scene, seen: 
     await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
     scene.yard.settle()
     assert (await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)).check is expected
+
+
+async def test_only_a_free_spare_that_passes_its_checks_is_opened_to_workers(scene: Scene) -> None:
+    assert (await scene.replacer.seat(scene.pool, "gpu-1")).check is Check.WAIT, "it serves"
+    assert (await scene.replacer.seat(scene.pool, "gpu-3")).check is Check.WAIT, "it is outside the cluster"
+    scene.pool = pool_of(scene.kube, 2, warm_spares=True)
+    await reconcile_pool(scene.kube, NAMESPACE, POOL, scene.clock, provider=scene.yard)
+    scene.yard.machines["gpu-3"].gpus = 7
+    scene.yard.settle()
+    assert (await scene.replacer.seat(scene.pool, "gpu-3")).check is Check.REFUSED
+    scene.yard.machines["gpu-3"].gpus = 8
+    scene.yard.settle()
+    for _ in range(2):
+        assert (await scene.replacer.seat(scene.pool, "gpu-3")).check is Check.PASSED
+    node = scene.kube.peek(NODE, "gpu-3")
+    assert node is not None
+    assert node["spec"]["taints"] == [{"key": TAINT_SPARE, "effect": "NoSchedule", "value": SPARE_WARM}]
+    assert (await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())).host == "gpu-3"
+    assert (await scene.replacer.seat(scene.pool, "gpu-3")).check is Check.WAIT, "it is somebody's now"
+    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
+    node = scene.kube.peek(NODE, "gpu-3")
+    assert node is not None
+    assert [taint["key"] for taint in node["spec"]["taints"]] == [TAINT_JOINING]

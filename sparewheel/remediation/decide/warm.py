@@ -1,0 +1,131 @@
+"""Warm spares: which worker stands by behind a reservation and which takes work. Pure.
+
+A pool with warm spares has a worker for each of its nodes and each of its spares. Which Slurm node stands by is told by
+the host that its worker runs on, never by its name. A worker that is on no serving host is kept behind a reservation,
+also while it has no host at all, so that it can't take work wherever it comes up next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sparewheel.api.gpu_host import GpuHost, HostPhase
+from sparewheel.api.names import REASON_REGISTERS, SLURM_REASON_PREFIX
+from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
+from sparewheel.remediation.decide.slurm_return import moved_by_slinky
+
+RESERVATION_PREFIX = "sparewheel-spare-"
+RESERVED = timedelta(days=365)
+"""The longest that Slurm keeps one."""
+RENEWED_BEFORE = timedelta(days=180)
+OUT = frozenset({"DOWN", "DRAIN", "FAIL"})
+
+
+def reservation_name(slurm_node: str) -> str:
+    return f"{RESERVATION_PREFIX}{slurm_node}"
+
+
+class Place(StrEnum):
+    """Where a worker is."""
+
+    MEMBER = "member"
+    """On a host that serves: it takes the pool's work."""
+    SPARE = "spare"
+    """On a spare."""
+    NOWHERE = "nowhere"
+    """Waits for a host."""
+    OTHERS = "others"
+    """An incident, a drain or a person has it in hand."""
+
+
+class WarmAction(StrEnum):
+    RESERVE = "reserve"
+    LIFT = "lift"
+    """Delete the reservation: the worker takes work."""
+    RESUME = "resume"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    nodes: tuple[str, ...]
+    end_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker of the pool: ``slurm`` and ``reservation`` are None where Slurm has none."""
+
+    name: str
+    place: Place
+    ready: bool = False
+    """Its slurmd answers."""
+    cordoned: bool = False
+    slurm: SlurmNodeView | None = None
+    reservation: Reservation | None = None
+
+
+def place_of(
+    pod: PodView, hosts: Mapping[str, GpuHost], incidents: Mapping[str, str], struck: Collection[str], pool_owner: str
+) -> Place:
+    """``hosts`` by Node; ``incidents``: Node of each open incident, by the owner that its claims carry; ``struck``:
+    Slurm nodes that open incidents have struck: they bring them back, or give them up.
+    """
+    if not pod.node_name:
+        return Place.OTHERS if pod.hostname in struck else Place.NOWHERE
+    host = hosts.get(pod.node_name)
+    if host is None or pod.deleting or pod.node_name in incidents.values():
+        return Place.OTHERS
+    phase, owner = host.status.phase, host.status.claim.owner if host.status.claim is not None else ""
+    if owner in incidents:
+        return Place.OTHERS
+    if phase is HostPhase.ACTIVE:
+        return Place.MEMBER
+    on_its_way = phase in {HostPhase.JOINING, HostPhase.CHECKING} and owner == pool_owner
+    return Place.SPARE if on_its_way or (phase is HostPhase.SPARE and owner in {"", pool_owner}) else Place.OTHERS
+
+
+def next_actions(worker: Worker, now: datetime) -> tuple[WarmAction, ...]:
+    """Protection first: a spare is only brought into service once its reservation was seen."""
+    if worker.slurm is None or worker.place is Place.OTHERS:
+        return ()  # a node that Slurm doesn't know yet registers drained
+    resume = (WarmAction.RESUME,) if _may_resume(worker, worker.slurm) else ()
+    if worker.place is Place.MEMBER:
+        return (*((WarmAction.LIFT,) if worker.reservation is not None else ()), *resume)
+    if not protected(worker, now):
+        return (WarmAction.RESERVE,)
+    return resume if worker.place is Place.SPARE else ()
+
+
+def protected(worker: Worker, now: datetime) -> bool:
+    """Behind a reservation that lasts."""
+    kept = worker.reservation
+    if kept is None or worker.name not in kept.nodes:
+        return False
+    return kept.end_time is None or kept.end_time - now > RENEWED_BEFORE
+
+
+def _may_resume(worker: Worker, slurm: SlurmNodeView) -> bool:
+    out = bool(slurm.states & OUT) and slurm.registered
+    return out and worker.ready and not worker.cordoned and left_behind(slurm.reason)
+
+
+def left_behind(reason: str) -> bool:
+    """The reason of a node that is out of service only because of what was: it registered for the first time, an
+    incident struck it on another host, or Slinky ended the worker before. A person's reason stays.
+    """
+    text = reason.strip()
+    of_an_incident = text.startswith(SLURM_REASON_PREFIX) and text.endswith(")")
+    return not text or text == REASON_REGISTERS or of_an_incident or moved_by_slinky(text)
+
+
+def stands_by(worker: Worker) -> bool:
+    """Ready to take over at a strike."""
+    slurm = worker.slurm
+    return worker.place is Place.SPARE and worker.ready and slurm is not None and in_service(slurm)
+
+
+def in_service(slurm: SlurmNodeView) -> bool:
+    return slurm.registered and not slurm.states & OUT

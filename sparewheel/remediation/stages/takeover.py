@@ -1,0 +1,180 @@
+"""A warm spare takes over: its reservation is lifted at the strike, and its own Slurm node joins the job.
+
+The struck Slurm node doesn't come back for the job's sake: its worker comes up wherever there is room, as a spare.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.names import LABEL_APP_INSTANCE, LABEL_APP_NAME, SLURMD_APP_NAME
+from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, ReplacementRecord
+from sparewheel.capacity.port import CapacityError
+from sparewheel.kube.port import POD, Kube, KubeError
+from sparewheel.remediation.decide.budget import replacement_refused
+from sparewheel.remediation.decide.observations import PodView
+from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, replacement
+from sparewheel.remediation.decide.slurm_return import slurm_reason
+from sparewheel.remediation.decide.veto import veto_reason
+from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, reservation_name
+from sparewheel.remediation.stages.incident import Incident, log
+from sparewheel.remediation.stages.replacer import Check
+from sparewheel.remediation.stages.views import pod_view, slurm_node_view
+from sparewheel.slurm.port import Slurm, SlurmError, SlurmReservation
+
+RESERVATION_FLAGS = frozenset({"MAINT", "IGNORE_JOBS"})
+"""MAINT: shown as maintenance, and accounted so. IGNORE_JOBS: made although a job may be there."""
+RESERVATION_USERS = ("root",)
+CLAIM_SECONDS = 3.0
+"""The strike waits for a claim no longer than this."""
+_BEGUN = timedelta(seconds=60)
+"""A reservation begins this long ago, so that a clock of ours that is ahead of Slurm's leaves no gap."""
+
+
+async def reserve(slurm: Slurm, slurm_node: str, now: datetime) -> None:
+    """Keep a Slurm node from all work."""
+    await slurm.put_reservation(
+        SlurmReservation(
+            reservation_name(slurm_node),
+            nodes=(slurm_node,),
+            users=RESERVATION_USERS,
+            flags=RESERVATION_FLAGS,
+            start_time=now - _BEGUN,
+            end_time=now + RESERVED,
+        )
+    )
+
+
+async def workers(kube: Kube, pool: GpuPool) -> list[PodView]:
+    """The worker pods of a pool. Raises KubeError."""
+    ref = pool.spec.node_set_ref
+    selector = {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: ref.name}
+    found = await kube.list(POD, ref.namespace, label_selector=selector)
+    return [pod_view(body) for body in found.items]
+
+
+# -------------------------------------------------------------------- at the strike
+async def claim(incident: Incident) -> None:
+    """Claim a spare that stands by, before the strike. Whatever comes in the way: the usual search finds one later."""
+    pool, status = await incident.pool(), incident.record.status
+    takes = pool.spec.warm_spares and status.fence in {FenceKind.DOWN, FenceKind.REQUEUE}
+    if not takes or status.replacement.spare_host is not None:
+        return
+    try:
+        async with asyncio.timeout(CLAIM_SECONDS):
+            await _claim(incident, pool)
+    except (KubeError, CapacityError, SlurmError, TimeoutError) as error:
+        why = str(error) or f"it took more than {CLAIM_SECONDS:g} s"
+        log.warning("%s: no warm spare at the strike: %s", incident.name, why)
+
+
+async def _claim(incident: Incident, pool: GpuPool) -> None:
+    replacer, spec = incident.ports.replacer, incident.record.spec
+    veto = veto_reason(await incident.see_pods())
+    standing_by = await _standing_by(incident, pool)
+    if veto or not standing_by:
+        log.info("event=no_warm_spare incident=%s reason=%s", incident.name, veto or "none stands by")
+        return
+    async with incident.ports.claim_lock:
+        incidents = await incident.ports.fleet.incidents()
+        refused = replacement_refused(incident.name, pool.metadata.name, pool.spec, incidents)
+        bad = await replacer.host_of(pool, spec.node)
+        if refused or bad is None:
+            return
+        nodes = {host.spec.host: host.status.node_name or "" for host in await replacer.pool_hosts(pool)}
+        others = [host for host, node in nodes.items() if node not in standing_by]
+        choice = await replacer.claim_spare(pool, incident.owner, bad, others)
+        host = choice.host
+        if host is None:
+            return
+        fit = (await replacer.check_spare(pool, host, incident.owner)).check is Check.PASSED
+        now = incident.now()
+
+        def claimed(record: ReplacementRecord) -> None:
+            record.bad_host, record.spare_host, record.choice, record.message = bad, host, choice.why, ""
+            record.claimed_at = record.claimed_at or now
+            record.spare_slurm_node = standing_by.get(nodes[host]) if fit else None
+
+        await incident.update(begin_once(NodeStage.REPLACED, now), replacement(claimed))
+
+
+async def _standing_by(incident: Incident, pool: GpuPool) -> dict[str, str]:
+    """Slurm node by Node, of workers on other nodes that are registered and run nothing."""
+    slurm = {node.name: slurm_node_view(node) for node in await incident.ports.slurm.nodes()}
+    found: dict[str, str] = {}
+    for pod in await workers(incident.ports.kube, pool):
+        node = slurm.get(pod.hostname)
+        usable = pod.ready and not pod.deleting and node is not None and in_service(node) and not node.busy
+        if usable and pod.node_name != incident.record.spec.node:
+            found[pod.node_name] = pod.hostname
+    return found
+
+
+async def lift(incident: Incident) -> Change:
+    """Let jobs start on the warm spare. A failure costs time only: it is lifted again once the spare is admitted."""
+    name = incident.record.status.replacement.spare_slurm_node
+    if name is None or incident.record.status.replacement.lifted_at is not None:
+        return _unchanged
+    incident.lead()
+    try:
+        await incident.ports.slurm.delete_reservation(reservation_name(name))
+    except SlurmError as error:
+        log.warning("%s: the reservation of %s is still there: %s", incident.name, name, error)
+        return _unchanged
+    now = incident.now()
+
+    def lifted(record: ReplacementRecord) -> None:
+        record.lifted_at = record.lifted_at or now
+
+    return replacement(lifted)
+
+
+def _unchanged(status: RemediationStatus) -> RemediationStatus:
+    return status
+
+
+# -------------------------------------------------------------------- after it
+async def finish(incident: Incident) -> bool:
+    """The worker on the admitted spare takes work, whatever its name; then the struck Slurm node is no longer owned."""
+    pool, record = await incident.pool(), incident.record.status.replacement
+    pods = await workers(incident.ports.kube, pool)
+    here = [pod for pod in pods if pod.node_name == record.spare_node and pod.ready and not pod.deleting]
+    if not here:
+        return False
+    name, slurm = here[0].hostname, incident.ports.slurm
+    node = next((slurm_node_view(node) for node in await slurm.nodes() if node.name == name), None)
+    if node is None or not node.registered:
+        return False
+    incident.lead()
+    await slurm.delete_reservation(reservation_name(name))
+    if node.states & OUT and left_behind(node.reason):
+        await slurm.set_node_state(name, ["RESUME"], "")
+        return False  # seen in service at the next look
+    if not in_service(node):
+        return False
+    return await incident.update(*_took_over(incident, name))
+
+
+def _took_over(incident: Incident, name: str) -> Sequence[Change]:
+    now = incident.now()
+    struck = list(incident.record.status.owned.slurm_down)
+
+    def took_over(record: ReplacementRecord) -> None:
+        record.spare_slurm_node, record.lifted_at = name, record.lifted_at or now
+        record.slurm_restored_at = record.slurm_restored_at or now
+
+    return [replacement(took_over), *(disown_slurm(one, now) for one in struck)]
+
+
+async def put_back(incident: Incident) -> None:
+    """The spare is given up after its reservation was lifted: no work there, and what has started is requeued."""
+    record = incident.record.status.replacement
+    if record.spare_slurm_node is None or record.lifted_at is None:
+        return
+    incident.lead()
+    await reserve(incident.ports.slurm, record.spare_slurm_node, incident.now())
+    reason = slurm_reason(incident.name, f"spare {record.spare_host} is given up")
+    await incident.ports.slurm.set_node_state(record.spare_slurm_node, ["DOWN"], reason)

@@ -1,0 +1,205 @@
+"""Warm spares: a registered worker behind a reservation, lifted at the strike; in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sparewheel.api.names import REASON_UNRESERVED
+from sparewheel.api.remediation import Outcome
+from sparewheel.remediation.decide.warm import reservation_name
+from sparewheel.slurm.memory import MemoryJob
+from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
+from tests.support.play import healed, playing, training
+from tests.support.world import World, reported_attempt, until
+
+pytestmark = pytest.mark.looptime
+
+
+def spare_of(world: World) -> str:
+    """The Slurm node that stands by."""
+    (name,) = [name for name, node in world.worker_nodes().items() if node == "gpu-3"]
+    return name
+
+
+def in_service(world: World) -> set[str]:
+    slurm = world.slurm
+    reserved = {node for kept in slurm.reservation_table.values() for node in kept.nodes}
+    return {n.name for n in slurm.node_table.values() if not n.down and not n.drain and n.name not in reserved}
+
+
+async def ready(world: World) -> None:
+    """Members in service, the spare registered and reserved."""
+    await until(lambda: len(in_service(world)) == world.replicas and bool(world.slurm.reservation_table))
+    await until(lambda: not any(node.drain or node.down for node in world.slurm.node_table.values()))
+
+
+async def test_a_spare_stands_by_registered_and_takes_no_work() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        world.slurm.submit(MemoryJob(1, 3))
+        world.slurm.submit(MemoryJob(2, 2))
+        await asyncio.sleep(30)
+        assert world.slurm.job_table[1].state == "PENDING", "users see two nodes"
+        assert world.slurm.job_table[2].state == "RUNNING"
+        assert spare_of(world) not in world.slurm.job_table[2].nodes
+        assert not [call for call in world.slurm.calls if call[0] == "set_node_state" and "DOWN" in str(call)]
+
+
+async def test_no_job_ever_lands_on_a_spare_while_it_registers() -> None:
+    world = World(warm=True)
+    jobs = [world.submit(job, 1, save_seconds=1.0) for job in range(1, 6)]
+    async with playing(world):
+        spare = None
+        for _ in range(300):
+            await asyncio.sleep(0.1)
+            places = world.worker_nodes()
+            spare = next((name for name, node in places.items() if node == "gpu-3"), spare)
+            assert not any(spare in job.nodes for job in jobs)
+        await ready(world)
+        assert sum(job.state == "RUNNING" for job in jobs) == 2
+
+
+async def test_the_struck_job_gets_survivor_and_spare_at_once_and_the_rival_waits() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world, save_seconds=3.0)
+        rival = world.submit(8, 2)
+        spare, struck = spare_of(world), next(n for n, node in world.worker_nodes().items() if node == "gpu-1")
+        fault = world.break_gpu("gpu-1")
+        await until(lambda: reported_attempt(job) == 1)
+        resumed = (world.clock.now() - fault.first_seen).total_seconds()
+        assert resumed < 3.0 + 1.5 + 1.0, "the save, the load, and one second"
+        assert set(job.nodes) == {spare, next(n for n in world.worker_nodes() if n not in {spare, struck})}
+        assert rival.state == "PENDING"
+        await healed(world)
+        record = world.record().status.replacement
+        assert (record.spare_host, record.spare_slurm_node) == ("gpu-3", spare)
+        assert record.lifted_at is not None
+        assert f"Slurm node {spare} took the place of {struck}" in world.record().status.message
+        assert job.restart_count == 1
+        assert world.capacity.hosts["gpu-1"].phase == "Quarantined"
+
+
+async def test_the_struck_worker_comes_back_as_the_next_warm_spare() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        struck = next(name for name, node in world.worker_nodes().items() if node == "gpu-1")
+        world.break_gpu("gpu-1")
+        await healed(world)
+        await asyncio.sleep(5)
+        assert world.slurm.node_table[struck].down, "no host for it, and no job's way back depends on it"
+        assert reservation_name(struck) in world.slurm.reservation_table
+        world.warm_up("gpu-4")
+        await until(lambda: world.worker_nodes()[struck] == "gpu-4" and not world.slurm.node_table[struck].down)
+        assert reservation_name(struck) in world.slurm.reservation_table
+        assert job.state == "RUNNING"
+        world.faults.clear()
+        world.break_gpu("gpu-2")
+        await until(lambda: len(world.records()) == 2)
+        await until(lambda: reported_attempt(job) == 2)
+        assert struck in job.nodes
+        await until(lambda: all(r.status.outcome is Outcome.HEALED for r in world.records()), 240)
+
+
+async def test_two_strikes_with_one_spare_the_second_waits_for_a_cold_one() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: reported_attempt(job) == 1)
+        world.break_gpu("gpu-2")
+        await until(lambda: len(world.records()) == 2)
+        await until(lambda: job.state == "PENDING")
+        await asyncio.sleep(60)
+        assert job.state == "PENDING"
+        world.put_pool(max_concurrent_replacements=2)
+        world.capacity.hosts["gpu-4"] = type(world.capacity.hosts["gpu-3"])("gpu-4")
+        await until(lambda: reported_attempt(job) == 2, 120)
+        await until(lambda: all(r.status.outcome is Outcome.HEALED for r in world.records()), 240)
+
+
+async def test_a_lost_reservation_is_made_again() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        name = reservation_name(spare_of(world))
+        del world.slurm.reservation_table[name]
+        await until(lambda: name in world.slurm.reservation_table, 5)
+
+
+async def test_a_spare_that_cannot_be_reserved_is_drained_until_it_can() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        spare = spare_of(world)
+        world.slurm.fail(SlurmError("refused"), "put_reservation", times=3)
+        world.slurm.reservation_table.clear()
+        await until(lambda: world.slurm.node_table[spare].reason == REASON_UNRESERVED, 5)
+        assert world.slurm.node_table[spare].drain
+        await ready(world)
+
+
+async def test_slurm_away_at_the_claim_is_waited_for() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        world.slurm.fail(SlurmUnavailableError("away"), "delete_reservation", times=1)
+        world.break_gpu("gpu-1")
+        await until(lambda: reported_attempt(job) == 1, 20)
+        await healed(world)
+
+
+async def test_an_unfit_spare_costs_only_time() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        world.capacity.hosts["gpu-3"].fit = False
+        world.capacity.hosts["gpu-4"] = type(world.capacity.hosts["gpu-3"])("gpu-4")
+        world.break_gpu("gpu-1")
+        await until(lambda: reported_attempt(job) == 1, 60)
+        await healed(world)
+        assert world.capacity.hosts["gpu-3"].phase == "Quarantined"
+        assert world.record().status.replacement.spare_host == "gpu-4"
+
+
+async def test_a_veto_leaves_the_spare_where_it_is() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        await training(world)
+        world.veto("gpu-1")
+        world.break_gpu("gpu-1")
+        await asyncio.sleep(30)
+        assert reservation_name(spare_of(world)) in world.slurm.reservation_table
+        assert world.record().status.replacement.spare_host is None
+
+
+async def test_a_job_that_crashed_before_the_fence_is_released_onto_the_spare() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        world.slurm.end_job(7, exit_code=3)
+        world.break_gpu("gpu-1")
+        await until(lambda: reported_attempt(job) == 1, 20)
+        assert spare_of(world) in job.nodes
+        await healed(world)
+
+
+async def test_switched_off_the_reservations_go_from_those_that_serve() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        spare = spare_of(world)
+        world.put_pool(warm_spares=False)
+        world.capacity.hosts["gpu-3"].phase = "Active"
+        await until(lambda: reservation_name(spare) not in world.slurm.reservation_table)
