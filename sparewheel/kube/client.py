@@ -13,14 +13,17 @@ import stamina
 from sparewheel.api.names import FIELD_MANAGER
 from sparewheel.kube.access import Access, AccessError
 from sparewheel.kube.answers import Request, error_from_status, error_from_watch
-from sparewheel.kube.port import POD, GoneError, Json, Listing, Resource, UnavailableError, WatchEvent
+from sparewheel.kube.pace import Pace
+from sparewheel.kube.port import POD, GoneError, Json, Keep, Listing, Resource, UnavailableError, WatchEvent
 
 PAGE: Final = 500
 WATCH_SECONDS: Final = 55
 """The server ends a watch after this, just after a bookmark; a new one goes on from there."""
 WATCH_SILENCE_SECONDS: Final = 70.0
 """An idle watch may stay silent until its end (seen on 1.36); one silent for longer is dead."""
-TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=5.0)
+TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=None)
+"""The pool has no time-out: two hundred incidents at once wait their turn for a connection, which is no failure."""
+CONNECTIONS: Final = httpx.Limits(max_connections=48, max_keepalive_connections=24)
 WRITE_OPTIONS: Final = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 
 
@@ -33,13 +36,22 @@ def path_of(resource: Resource, namespace: str | None, name: str | None = None, 
 
 
 def _typed(resource: Resource, body: Json) -> Json:
-    """With apiVersion and kind; custom kinds insist on them, and items of a list lack them."""
+    """With apiVersion and kind: custom kinds insist on them, and a list's items lack what is the same for all."""
     version = f"{resource.group}/{resource.version}" if resource.group else resource.version
     return {"apiVersion": version, "kind": resource.kind, **body}
 
 
+def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
+    if not labels:
+        return {}
+    return {"labelSelector": ",".join(f"{key}={value}" for key, value in sorted(labels.items()))}
+
+
 class KubeClient:
-    """Implements ``sparewheel.kube.port.Kube``. Reads are retried briefly; writes never: their caller decides."""
+    """Implements ``sparewheel.kube.port.Kube``. Reads are retried briefly; writes never: their caller decides.
+
+    ``pace`` limits requests for each second; without one, as on the command line, nothing waits.
+    """
 
     def __init__(
         self,
@@ -48,8 +60,10 @@ class KubeClient:
         read_attempts: int = 3,
         timeout: httpx.Timeout = TIMEOUT,
         transport: httpx.AsyncBaseTransport | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.access = access
+        self._pace = pace
         self._read_attempts = read_attempts
         self._http = httpx.AsyncClient(
             base_url=access.server,
@@ -57,6 +71,7 @@ class KubeClient:
             verify=access.tls,
             timeout=timeout,
             transport=transport,
+            limits=CONNECTIONS,
             trust_env=False,  # a proxy from the environment never stands between the controller and its cluster
         )
 
@@ -80,22 +95,21 @@ class KubeClient:
         namespace: str | None = None,
         label_selector: Mapping[str, str] | None = None,
         field_selector: str | None = None,
+        keep: Keep | None = None,
     ) -> Listing:
-        params: dict[str, str] = {"limit": str(PAGE)}
-        if label_selector:
-            params["labelSelector"] = ",".join(f"{key}={value}" for key, value in sorted(label_selector.items()))
+        params: dict[str, str] = {"limit": str(PAGE), **_selector(label_selector)}
         if field_selector:
             params["fieldSelector"] = field_selector
         request = Request("list", resource, "", namespace)
         for fresh_start in (False, True):
             try:
-                return await self._pages(request, params)
+                return await self._pages(request, params, keep)
             except GoneError:  # the continue token grew too old between two pages: begin again, once
                 if fresh_start:
                     raise
         raise AssertionError("unreachable")
 
-    async def _pages(self, request: Request, params: dict[str, str]) -> Listing:
+    async def _pages(self, request: Request, params: dict[str, str], keep: Keep | None) -> Listing:
         items: list[Json] = []
         token = ""
         while True:
@@ -106,16 +120,20 @@ class KubeClient:
             )
             if "items" not in page:  # something else answered: never read as "there are none"
                 raise UnavailableError(f"{request}: {self.access.server} answered with no list; is it an API server?")
-            items.extend(cast("list[Json]", page["items"] or []))
+            found = (_typed(request.resource, item) for item in cast("list[Json]", page["items"] or []))
+            items.extend(found if keep is None else map(keep, found))
             metadata = cast("Json", page.get("metadata") or {})
             token = str(metadata.get("continue") or "")
             if not token:
                 break
-        named = [_typed(request.resource, item) for item in items]  # a list leaves out what is the same for all
-        return Listing(named, str(metadata.get("resourceVersion", "")))
+        return Listing(items, str(metadata.get("resourceVersion", "")))
 
     async def watch(
-        self, resource: Resource, resource_version: str, namespace: str | None = None
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         request = Request("watch", resource, "", namespace)
         params = {
@@ -123,8 +141,11 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(WATCH_SECONDS),
+            **_selector(label_selector),
         }
         timeout = httpx.Timeout(WATCH_SILENCE_SECONDS, connect=5.0, pool=5.0)
+        if self._pace is not None:
+            await self._pace.turn()
         try:
             async with self._http.stream(
                 "GET", path_of(resource, namespace), params=params, timeout=timeout
@@ -216,6 +237,8 @@ class KubeClient:
     ) -> Json:
         content = None if body is None else msgspec.json.encode(body)
         headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": content_type})
+        if self._pace is not None:
+            await self._pace.turn()
         try:
             response = await self._http.request(method, path, params=dict(params), content=content, headers=headers)
         except (httpx.HTTPError, AccessError, OSError) as error:

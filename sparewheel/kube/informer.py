@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from sparewheel.clock import Clock
-from sparewheel.kube.port import GoneError, Json, Kube, KubeError, Resource
+from sparewheel.kube.port import GoneError, Json, Keep, Kube, KubeError, Resource
 
 FIRST_RETRY_SECONDS: Final = 0.5
 LAST_RETRY_SECONDS: Final = 10.0
@@ -37,8 +37,9 @@ class Informer:
     resource: Resource
     clock: Clock
     namespace: str | None = None
-    keep: Callable[[Json], Json] | None = None
-    """Cuts an object down to the fields that are used; the rest isn't held in memory."""
+    keep: Keep | None = None
+    """What isn't used isn't held in memory."""
+    label_selector: Mapping[str, str] | None = None
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     last_error: str = ""
     """Why the last list or watch failed; empty while it works."""
@@ -81,8 +82,8 @@ class Informer:
                 await self.clock.sleep(wait)
 
     async def _list(self) -> None:
-        listing = await self.kube.list(self.resource, self.namespace)
-        fresh = {key_of(item): self._kept(item) for item in listing.items}
+        listing = await self.kube.list(self.resource, self.namespace, self.label_selector, keep=self.keep)
+        fresh = {key_of(item): item for item in listing.items}
         for key in [key for key in self._objects if key not in fresh]:
             self._apply(key, None)
         for key, body in fresh.items():
@@ -94,7 +95,7 @@ class Informer:
         self.synced.set()
 
     async def _watch(self) -> None:
-        async for event in self.kube.watch(self.resource, self._version, self.namespace):
+        async for event in self.kube.watch(self.resource, self._version, self.namespace, self.label_selector):
             if event.type != "BOOKMARK":
                 self._apply(key_of(event.object), None if event.type == "DELETED" else self._kept(event.object))
             self._version = _version(event.object)
@@ -105,6 +106,8 @@ class Informer:
         old = self._objects.pop(key, None) if new is None else self._objects.get(key)
         if new is not None:
             self._objects[key] = new
+        elif old is None:
+            return  # it never was one of ours
         for listener in self._listeners:
             listener(Change(key, old, new))
 

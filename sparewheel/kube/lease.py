@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 from sparewheel.api.base import format_time
 from sparewheel.api.names import GROUP
 from sparewheel.clock import Clock
+from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import LEASE, ConflictError, InvalidError, Json, Kube, KubeError, NotFoundError
 
 ANNOTATION_CODE_VERSION: Final = f"{GROUP}/code-version"
@@ -115,6 +116,7 @@ async def held(
     worker = _this_task()
 
     async def keep() -> None:
+        URGENCY.set(Urgency.LEASE)
         try:
             await _renew_until_lost(kube, handle, version)
         finally:

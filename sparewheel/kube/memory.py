@@ -23,6 +23,7 @@ from sparewheel.kube.port import (
     ConflictError,
     GoneError,
     Json,
+    Keep,
     KubeError,
     Listing,
     NotFoundError,
@@ -160,6 +161,7 @@ class MemoryKube:
         namespace: str | None = None,
         label_selector: Mapping[str, str] | None = None,
         field_selector: str | None = None,
+        keep: Keep | None = None,
     ) -> Listing:
         call = Call("list", resource, "", namespace)
         await self._begin(call)
@@ -171,10 +173,14 @@ class MemoryKube:
             and fields_match(body, field_selector)
         ]
         self._end(call)
-        return Listing(items, str(self._version))
+        return Listing(items if keep is None else [keep(item) for item in items], str(self._version))
 
     async def watch(
-        self, resource: Resource, resource_version: str, namespace: str | None = None
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         call = Call("watch", resource, "", namespace)
         await self._begin(call)
@@ -186,7 +192,8 @@ class MemoryKube:
             for logged in [item for item in self._log if item.version > seen]:
                 seen = logged.version
                 if logged.resource == resource and (namespace is None or logged.namespace == namespace):
-                    yield WatchEvent(logged.event.type, clone(logged.event.object))
+                    inside = labels_match(logged.event.object, label_selector or {})
+                    yield WatchEvent(logged.event.type if inside else "DELETED", clone(logged.event.object))
             await news.wait()  # already set when something came in while we yielded
 
     async def create(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:

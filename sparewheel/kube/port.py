@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -79,6 +79,10 @@ class Listing:
     resource_version: str
 
 
+Keep = Callable[[Json], Json]
+"""Cuts an object down to the fields that are used."""
+
+
 class Kube(Protocol):
     """Asynchronous access to objects as plain JSON. Every method may raise any KubeError."""
 
@@ -90,14 +94,22 @@ class Kube(Protocol):
         namespace: str | None = None,
         label_selector: Mapping[str, str] | None = None,
         field_selector: str | None = None,
+        keep: Keep | None = None,
     ) -> Listing:
-        """All pages (500 a page)."""
+        """All pages (500 a page), each cut down by ``keep`` before the next is read."""
         ...
 
     def watch(
-        self, resource: Resource, resource_version: str, namespace: str | None = None
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
     ) -> AsyncIterator[WatchEvent]:
-        """Events from ``resource_version`` on, bookmarks too; ends when the server ends it; GoneError to relist."""
+        """Events from ``resource_version`` on, bookmarks too; ends when the server ends it; GoneError to relist.
+
+        An object that no longer fits the selector is DELETED.
+        """
         ...
 
     async def create(self, resource: Resource, body: Json, namespace: str | None = None) -> Json: ...

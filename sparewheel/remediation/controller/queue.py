@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple
 
 from sparewheel.clock import Clock
@@ -29,6 +31,9 @@ Handler = Callable[[Key], Awaitable[float | None]]
 class DueQueue:
     clock: Clock
     _due: dict[Key, float] = field(default_factory=dict[Key, float])
+    _order: list[tuple[float, int, Key]] = field(default_factory=list[tuple[float, int, Key]])
+    """A heap of due times; an entry that ``_due`` no longer has, or has otherwise, is void."""
+    _serial: count[int] = field(default_factory=count)
     _running: dict[Key, asyncio.Task[None]] = field(default_factory=dict[Key, asyncio.Task[None]])
     _poked: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -38,13 +43,19 @@ class DueQueue:
         known = self._due.get(key)
         if known is None or due < known:
             self._due[key] = due
-            self._poked.set()
+            if key not in self._running:
+                self._put(key, due)
+
+    def _put(self, key: Key, due: float) -> None:
+        heapq.heappush(self._order, (due, next(self._serial), key))
+        self._poked.set()
 
     def drop(self, key: Key) -> None:
         self._due.pop(key, None)
 
     def clear(self) -> None:
         self._due.clear()
+        self._order.clear()
 
     @property
     def keys(self) -> set[Key]:
@@ -72,16 +83,17 @@ class DueQueue:
     def _start_due(self, handler: Handler) -> float | None:
         """Start what is due; seconds until the next, None when nothing is."""
         now = self.clock.monotonic_seconds()
-        later: list[float] = []
-        for key, due in list(self._due.items()):
-            if key in self._running:
-                continue  # looked at again when its handler is through
-            if due > now + ROUNDING_SECONDS:
-                later.append(due)
+        while self._order:
+            due, _, key = self._order[0]
+            if self._due.get(key) != due or key in self._running:
+                heapq.heappop(self._order)  # void; a running key is put in again when its handler is through
                 continue
+            if due > now + ROUNDING_SECONDS:
+                return due - now
+            heapq.heappop(self._order)
             del self._due[key]
             self._running[key] = asyncio.create_task(self._handle(key, handler), name=f"{key.kind}/{key.name}")
-        return min(later) - now if later else None
+        return None
 
     async def _handle(self, key: Key, handler: Handler) -> None:
         pause: float | None = None
@@ -89,7 +101,8 @@ class DueQueue:
             pause = await handler(key)
         finally:
             self._running.pop(key, None)
-            self._poked.set()
+            if key in self._due:  # asked for meanwhile
+                self._put(key, self._due[key])
             if pause is not None:
                 self.add(key, pause)
 
