@@ -21,12 +21,13 @@ from sparewheel.slurm.port import (
     SlurmReservation,
     SlurmUnavailableError,
 )
+from sparewheel.slurm.shared import Shared
 from sparewheel.slurm.token import TokenSource
 from sparewheel.slurm.wire import DECODER, WRITE_DECODER, Answer, Problem, WriteAnswer
 
 API: Final = "/slurm/v0.0.44"
 REQUEUE_API: Final = "/slurm/v0.0.45"
-TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=5.0)
+TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=None)
 
 INVALID_JOB_ID: Final = 2017
 INVALID_NODE_NAME: Final = 2018
@@ -51,6 +52,8 @@ class SlurmClient:
         self._token = token
         self._user = user
         self._http = httpx.AsyncClient(base_url=self._url, timeout=timeout, transport=transport, trust_env=False)
+        self._nodes = Shared(self._ask_nodes)
+        self._jobs = Shared(self._ask_jobs)
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -72,13 +75,17 @@ class SlurmClient:
         ``GET node/NAME`` doesn't refresh what is allocated, and slurmrestd then shows a node that was set DOWN under a
         job as MIXED, for as long as nobody lists (seen on 26.05.5). It also answers 200 for a node that isn't there.
         """
-        for node in await self.nodes():
-            if node.name == name:
-                return node
-        raise SlurmNotFoundError(f"node {name}: slurmctld does not list it")
+        known = (await self._nodes.get()).get(name)
+        if known is None:
+            raise SlurmNotFoundError(f"node {name}: slurmctld does not list it")
+        return known
 
     async def nodes(self) -> list[SlurmNode]:
-        return [record.view() for record in (await self._read(f"{API}/nodes/", "nodes")).nodes]
+        return list((await self._nodes.get()).values())
+
+    async def _ask_nodes(self) -> dict[str, SlurmNode]:
+        views = (record.view() for record in (await self._read(f"{API}/nodes/", "nodes")).nodes)
+        return {view.name: view for view in views}
 
     async def set_node_state(self, name: str, states: Sequence[str], reason: str) -> None:
         await self._write("POST", f"{API}/node/{name}", f"node {name}", {"state": list(states), "reason": reason})
@@ -91,6 +98,9 @@ class SlurmClient:
         raise SlurmError(f"job {job_id}: slurmrestd answered about {[record.job_id for record in answer.jobs]}")
 
     async def jobs(self) -> list[SlurmJob]:
+        return list(await self._jobs.get())
+
+    async def _ask_jobs(self) -> list[SlurmJob]:
         return [_job(record) for record in (await self._read(f"{API}/jobs/", "jobs")).jobs]
 
     async def requeue(self, job_id: int) -> None:

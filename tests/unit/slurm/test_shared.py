@@ -1,0 +1,69 @@
+"""Many askers share a list, and never one that began before they asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sparewheel.slurm.shared import Shared
+
+
+class Source:
+    """Answers with the number of the request, when let go."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.gate = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def ask(self) -> int:
+        self.asked += 1
+        number = self.asked
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return number
+
+
+async def started(*works: asyncio.Task[int]) -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not any(work.done() for work in works)
+
+
+async def test_two_hundred_who_ask_during_a_list_share_the_next() -> None:
+    source = Source()
+    shared = Shared(source.ask)
+    first = asyncio.create_task(shared.get())
+    await started(first)
+    late = [asyncio.create_task(shared.get()) for _ in range(200)]
+    await started(*late)
+    source.gate.set()
+    assert await first == 1
+    assert set(await asyncio.gather(*late)) == {2}
+    assert source.asked == 2
+    assert await shared.get() == 3
+
+
+async def test_an_error_goes_to_all_who_share_it_and_to_nobody_later() -> None:
+    source = Source()
+    shared = Shared(source.ask)
+    source.gate.set()
+    source.error = RuntimeError("no answer")
+    answers = await asyncio.gather(shared.get(), shared.get(), return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["no answer", "no answer"]
+    source.error = None
+    assert await shared.get() == 2
+
+
+async def test_one_asker_who_gives_up_takes_nothing_from_the_others() -> None:
+    source = Source()
+    shared = Shared(source.ask)
+    gone, stays = asyncio.create_task(shared.get()), asyncio.create_task(shared.get())
+    await started(gone, stays)
+    gone.cancel()
+    source.gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert await stays == 1
