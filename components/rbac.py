@@ -34,7 +34,7 @@ CONTROLLER_CLUSTER: Final = [
     rule("", ["nodes"], [*READ, "patch", "delete"]),
     rule(GROUP, ["nodehealths"], READ),
     # Pods of any namespace may run on a GPU node and must leave it.
-    rule("", ["pods"], ["get", "list", "delete"]),
+    rule("", ["pods"], [*READ, "delete"]),
     rule("", ["pods/eviction"], ["create"]),
 ]
 CONTROLLER_OWN: Final = [

@@ -25,6 +25,7 @@ from sparewheel.clock import SystemClock
 from sparewheel.kube.access import AccessError, from_environment, from_file
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.lease import new_identity
+from sparewheel.kube.pace import Pace
 from sparewheel.kube.port import SECRET, Kube
 from sparewheel.notify.client import RouteNotifier
 from sparewheel.remediation.controller.health import serve_health
@@ -65,7 +66,8 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
     """The controller over the real ports; ``stack`` closes them."""
     clock = SystemClock()
     access = from_file(settings.kubeconfig) if settings.kubeconfig is not None else from_environment()
-    kube = await stack.enter_async_context(KubeClient(access))
+    pace = Pace(clock, settings.api_calls_per_second, burst=max(1.0, settings.api_calls_per_second))
+    kube = await stack.enter_async_context(KubeClient(access, pace=pace))
     token = token_source(settings, kube, clock)
     slurm = await stack.enter_async_context(SlurmClient(settings.slurm_url, token, user=settings.slurm_user))
     http = await stack.enter_async_context(httpx.AsyncClient())

@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sparewheel.api.names import CONTROLLER_LEASE, POLICY_NAME
-from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.api.remediation import NodeStage, Outcome, Remediation
 from sparewheel.capacity.port import CapacityError
 from sparewheel.clock import Clock
 from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
+from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import Kube, KubeError
 from sparewheel.notify.port import Notifier
 from sparewheel.remediation.controller.breaker import Breaker
@@ -25,6 +26,7 @@ from sparewheel.remediation.controller.trial import Tester
 from sparewheel.remediation.controller.warm_spares import WarmSpares
 from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.decide.deliveries import queued
+from sparewheel.remediation.decide.record import ended
 from sparewheel.remediation.decide.triage import still_open
 from sparewheel.remediation.stages import outbox, tracks
 from sparewheel.remediation.stages.incident import Incident, NotLeadingError, Ports, PreconditionError
@@ -205,15 +207,16 @@ class Controller:
                 self.queue.add(Key("warm", name))
             case "node":
                 self.queue.add(Key("node", name))
-                for incident in self.state.taken.values():
-                    if incident.record.spec.node == name and incident.record.status.outcome is Outcome.OPEN:
+                for incident in self.state.taken_on(name):
+                    if incident.record.status.outcome is Outcome.OPEN:
                         self.queue.add(Key("track", incident.name))
             case _:
                 self.queue.add(Key(kind, name))
 
     def _found(self, record: Remediation) -> None:
         """The scout opened (or found) an incident."""
-        self.state.records.setdefault(record.metadata.name, record)
+        if record.metadata.name not in self.state.records:
+            self.state.put_record(record)
         self._take(record)
 
     def _take(self, record: Remediation | None) -> None:
@@ -268,6 +271,7 @@ class Controller:
         return min(last, FIRST_RETRY_SECONDS * 2 ** min(count, 10))
 
     async def _dispatch(self, key: Key) -> float | None:
+        URGENCY.set(self._urgency(key))
         match key.kind:
             case "node":
                 return await self.scout.triage(key.name)
@@ -283,6 +287,16 @@ class Controller:
                 return await self.warm_spares.look(key.name)
             case _:
                 return await self._incident(key)
+
+    def _urgency(self, key: Key) -> Urgency:
+        """Until a node is fenced its jobs compute for nothing: nothing else of ours goes before that."""
+        if key.kind == "node":
+            return Urgency.FENCE
+        if key.kind == "track":
+            incident = self.state.taken.get(key.name)
+            fenced = incident is None or ended(incident.record.status, NodeStage.FENCED)
+            return Urgency.NORMAL if fenced else Urgency.FENCE
+        return Urgency.NORMAL if key.kind in TRACKS else Urgency.BACKGROUND
 
     async def _sweep(self) -> float:
         """Look at silent nodes; give back the leases of pools where nothing goes on; show the breaker's state."""
@@ -332,7 +346,7 @@ class Controller:
         incident = self.state.taken.get(name)
         if incident is not None and not _unfinished(incident.record):
             log.info("event=done incident=%s outcome=%s", name, incident.record.status.outcome)
-            self.state.records[name] = incident.record
+            self.state.put_record(incident.record)
             self._forget(name)
 
     def _forget(self, name: str) -> None:

@@ -24,6 +24,8 @@ class Settings:
     kubeconfig: Path | None = None
     health_port: int = 0
     """0: no /healthz."""
+    api_calls_per_second: float = 50.0
+    """Requests to the API server, and as many more at once after a quiet second."""
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -43,6 +45,12 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str] = os.
     parser.add_argument("--kubeconfig", type=Path, help="else $KUBECONFIG, else the pod's own service account")
     parser.add_argument("--identity", default="", help="name of this replica in the Lease (default: $POD_NAME)")
     parser.add_argument("--health-port", type=int, default=known.health_port, help="serve /healthz here (0: don't)")
+    parser.add_argument(
+        "--api-calls-per-second",
+        type=_rate,
+        default=known.api_calls_per_second,
+        help="requests to the API server, and as many more at once after a quiet second (default: %(default)s)",
+    )
     found = parser.parse_args(arguments)
     return Settings(
         namespace=found.namespace,
@@ -55,4 +63,12 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str] = os.
         token_key=found.token_key,
         kubeconfig=found.kubeconfig,
         health_port=found.health_port,
+        api_calls_per_second=found.api_calls_per_second,
     )
+
+
+def _rate(text: str) -> float:
+    value = float(text)
+    if not 1 <= value <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text} is no rate; between 1 and 10000 requests a second")
+    return value

@@ -33,6 +33,7 @@ class State:
     healths: dict[str, NodeHealth] = field(default_factory=dict[str, NodeHealth])
     pools: dict[str, GpuPool] = field(default_factory=dict[str, GpuPool])
     records: dict[str, Remediation] = field(default_factory=dict[str, Remediation])
+    """All there are, those in hand too; change them by ``put_record`` and ``drop_record``."""
     policy_spec: RemediationPolicySpec = field(default_factory=RemediationPolicySpec)
     breaker_shown: bool = False
     """What the policy's status says of the breaker."""
@@ -43,6 +44,10 @@ class State:
     leases: SilenceTracker = field(default_factory=SilenceTracker)
     taken: dict[str, Incident] = field(default_factory=dict[str, Incident])
     """Incidents that this controller works on; their journals are newer than the cache."""
+    workers: dict[str, str] = field(default_factory=dict[str, str])
+    """Slurm node name to the Node that its worker runs on."""
+    _by_node: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """Node to the names of its records."""
     _jobs_seen: dict[str, dict[int, float]] = field(default_factory=dict[str, dict[int, float]])
     _job_nodes: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
 
@@ -57,8 +62,10 @@ class State:
         return self.policy_spec
 
     async def incidents(self) -> Sequence[Remediation]:
-        newest = {**self.records, **{name: incident.record for name, incident in self.taken.items()}}
-        return list(newest.values())
+        return [self.taken[name].record if name in self.taken else record for name, record in self.records.items()]
+
+    def places(self) -> Mapping[str, str]:
+        return self.workers
 
     async def certain_incidents(self) -> Sequence[Remediation]:
         for incident in list(self.taken.values()):
@@ -125,13 +132,31 @@ class State:
                 if job.processes:
                     self.remember_job(f"node/{name}", job.job_id)
 
+    # ---------------------------------------------------------------- records
+    def put_record(self, record: Remediation) -> None:
+        self.records[record.metadata.name] = record
+        self._by_node.setdefault(record.spec.node, set()).add(record.metadata.name)
+
+    def drop_record(self, name: str) -> None:
+        gone = self.records.pop(name, None)
+        if gone is not None:
+            self._by_node[gone.spec.node].discard(name)
+
+    def _newest(self, name: str) -> Remediation | None:
+        taken = self.taken.get(name)
+        return taken.record if taken is not None else self.records.get(name)
+
+    def taken_on(self, node: str) -> list[Incident]:
+        """Incidents in hand whose node this is."""
+        return [self.taken[name] for name in self._by_node.get(node, ()) if name in self.taken]
+
     def open_incident(self, node: str) -> Remediation | None:
         """The open incident of a node, newest version."""
-        newest = {**self.records, **{name: incident.record for name, incident in self.taken.items()}}
-        for record in newest.values():
-            if record.spec.node == node and record.status.outcome == "Open" and not record.spec.dry_run:
+        for name in self._by_node.get(node, ()):
+            record = self._newest(name)
+            if record is not None and record.status.outcome == "Open" and not record.spec.dry_run:
                 return record
         return None
 
     def known_names(self) -> Collection[str]:
-        return self.records.keys() | self.taken.keys()
+        return self.records.keys()

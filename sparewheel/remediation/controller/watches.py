@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sparewheel.api.base import ApiObject
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, LABEL_POOL, POLICY_NAME
+from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, LABEL_APP_NAME, LABEL_POOL, POLICY_NAME, SLURMD_APP_NAME
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
@@ -22,13 +22,14 @@ from sparewheel.kube.port import (
     GPU_POOL,
     NODE,
     NODE_HEALTH,
+    POD,
     REMEDIATION,
     REMEDIATION_POLICY,
     Json,
     Resource,
 )
 from sparewheel.remediation.controller.state import State
-from sparewheel.remediation.stages.views import node_view
+from sparewheel.remediation.stages.views import node_view, pod_view
 
 log = logging.getLogger("sparewheel.remediation")
 
@@ -55,6 +56,17 @@ def slim_node(body: Json) -> Json:
     }
 
 
+def slim_worker(body: Json) -> Json:
+    """Where a worker runs, and under which Slurm name."""
+    metadata: Json = body["metadata"]
+    spec: Json = body.get("spec") or {}
+    kept = ("name", "namespace", "resourceVersion", "labels")
+    return {
+        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "spec": {"nodeName": spec.get("nodeName", "")},
+    }
+
+
 def whole(body: Json) -> Json:
     return body
 
@@ -68,6 +80,7 @@ class Watches:
     def __post_init__(self) -> None:
         self._watch(NODE, self._node, slim_node)
         self._watch(NODE_HEALTH, self._health)
+        self._watch(POD, self._worker, slim_worker, labels={LABEL_APP_NAME: SLURMD_APP_NAME})
         self._watch(GPU_POOL, self._pool, namespaced=True)
         self._watch(GPU_HOST, self._host, namespaced=True)
         self._watch(REMEDIATION, self._record, namespaced=True)
@@ -80,9 +93,10 @@ class Watches:
         keep: Callable[[Json], Json] = whole,
         *,
         namespaced: bool = False,
+        labels: dict[str, str] | None = None,
     ) -> None:
         state = self.state
-        informer = Informer(state.kube, resource, state.clock, state.namespace if namespaced else None, keep)
+        informer = Informer(state.kube, resource, state.clock, state.namespace if namespaced else None, keep, labels)
         informer.add_listener(listener)
         self.informers.append(informer)
 
@@ -111,6 +125,17 @@ class Watches:
         else:
             self.state.nodes[name] = node_view(change.new)
         self.wake("node", name)
+
+    def _worker(self, change: Change) -> None:
+        """A name whose pod moved is where its newest pod is."""
+        if change.new is None:
+            gone = pod_view(change.old or {})
+            if self.state.workers.get(gone.hostname or gone.name) == gone.node_name:
+                del self.state.workers[gone.hostname or gone.name]
+            return
+        pod = pod_view(change.new)
+        if pod.node_name:
+            self.state.workers[pod.hostname or pod.name] = pod.node_name
 
     def _health(self, change: Change) -> None:
         name = change.key[1]
@@ -146,11 +171,11 @@ class Watches:
     def _record(self, change: Change) -> None:
         name = change.key[1]
         if change.new is None:
-            self.state.records.pop(name, None)
+            self.state.drop_record(name)
         else:
             record = parsed(Remediation, change.new)
             if record is not None:
-                self.state.records[name] = record
+                self.state.put_record(record)
         self.wake("record", name)
 
     def _policy(self, change: Change) -> None:

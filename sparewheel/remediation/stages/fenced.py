@@ -167,7 +167,7 @@ async def _strike(incident: Incident) -> None:
 async def _list(incident: Incident, name: str) -> None:
     """Write down the victims, before the strike makes them hard to find."""
     spec = incident.record.spec
-    places = await incident.places()
+    places = incident.places()
     jobs = [job_view(job, places) for job in await incident.ports.slurm.jobs()]
     window = (await incident.ports.fleet.policy()).crashed_job_window_seconds
     now = incident.now()

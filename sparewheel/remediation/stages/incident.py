@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Protocol
 
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import LABEL_APP_NAME, SLURMD_APP_NAME
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.clock import Clock
@@ -57,6 +56,10 @@ class Fleet(Protocol):
 
     def health(self, node: str, since_monotonic: float | None) -> HealthView | None:
         """The agent's last report; ``since_monotonic``: when this controller first saw the node fenced."""
+        ...
+
+    def places(self) -> Mapping[str, str]:
+        """Slurm node name to the Node that its worker runs on, as last seen."""
         ...
 
     def remembered_jobs(self, node: str, slurm_node: str, within_seconds: float) -> Mapping[int, frozenset[str]]:
@@ -157,15 +160,9 @@ class Incident:
             return Unknown(str(error))
         return tuple(pod_view(body) for body in found.items)
 
-    async def places(self) -> dict[str, str]:
-        """Slurm node name to Node, of all workers; for people to read, so a failed look-up is only less to read."""
-        try:
-            found = await self.ports.kube.list(POD, label_selector={LABEL_APP_NAME: SLURMD_APP_NAME})
-        except KubeError as error:
-            log.info("%s: where the workers run can't be read: %s", self.name, error)
-            return {}
-        pods = (pod_view(body) for body in found.items)
-        return {pod.hostname or pod.name: pod.node_name for pod in pods if pod.node_name}
+    def places(self) -> Mapping[str, str]:
+        """Slurm node name to Node, of all workers; for people to read."""
+        return self.ports.fleet.places()
 
     # ---------------------------------------------------------------- preconditions
     async def recheck(self, *, spare: bool = True, node: bool = True) -> None:

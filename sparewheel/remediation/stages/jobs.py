@@ -48,7 +48,7 @@ async def act(incident: Incident) -> float:
 async def _see(incident: Incident, jobs: list[JobRecord]) -> dict[int, JobView]:
     """Jobs that Slurm knows. A failed look-up raises: it is never read as gone."""
     slurm = incident.ports.slurm
-    places = await incident.places()
+    places = incident.places()
     if len(jobs) > MANY_JOBS:
         wanted = {job.job_id for job in jobs}
         return {job.job_id: job_view(job, places) for job in await slurm.jobs() if job.job_id in wanted}
