@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.api_server import running_api_server
 from sparewheel.api.crd import crd_manifests
 from sparewheel.kube.access import from_file
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import apply_crds
-from tests.api.apiserver import running_api_server
 
 
 @pytest.fixture(scope="session")

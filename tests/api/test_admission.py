@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.api_server import with_token
 from sparewheel.api.admission import admission_manifests
 from sparewheel.api.names import AGENT_ACCOUNT, NAMESPACE
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import ADMISSION_BINDING, ADMISSION_POLICY, apply
 from sparewheel.kube.port import NODE, NODE_HEALTH, POD, InvalidError, Json, NotFoundError, Resource
-from tests.api.apiserver import with_token
 from tests.kube_contract import pod, unique
 
 SPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)

@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from lab.api_server import with_token
 from sparewheel.kube.access import Access, from_file
 from sparewheel.kube.client import PAGE, KubeClient
 from sparewheel.kube.port import CONFIG_MAP, NODE, InvalidError, NotFoundError, Resource, UnavailableError
-from tests.api.apiserver import with_token
 from tests.kube_contract import SPACE, KubeContract, config_map, unique
 
 

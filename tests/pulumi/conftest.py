@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.apiserver import running_api_server
+from lab.api_server import running_api_server
 
 
 @pytest.fixture(scope="module")

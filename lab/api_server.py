@@ -13,7 +13,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,9 +95,11 @@ class Pki:
         (self.folder / f"{file}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _kubeconfig(folder: Path, server: str) -> Path:
-    path = folder / "kubeconfig"
-    user = {"client-certificate": "admin.crt", "client-key": "admin.key"}  # relative: read beside the kubeconfig
+def write_kubeconfig(folder: Path, server: str, user_name: str = "admin") -> Path:
+    """For the user whose certificate ``issue`` wrote."""
+    path = folder / ("kubeconfig" if user_name == "admin" else f"kubeconfig-{user_name}")
+    # Relative: read beside the kubeconfig.
+    user = {"client-certificate": f"{user_name}.crt", "client-key": f"{user_name}.key"}
     cluster = {"server": server, "certificate-authority": "ca.crt"}
     content = {
         "apiVersion": "v1",
@@ -138,14 +140,18 @@ def _wait_ready(server: str, folder: Path, processes: list[subprocess.Popen[byte
 
 
 @contextmanager
-def running_api_server(folder: Path) -> Iterator[Path]:
-    """Start both, yield the admin kubeconfig, stop exactly these two."""
+def running_api_server(folder: Path, arguments: Sequence[str] = (), users: Sequence[str] = ()) -> Iterator[Path]:
+    """Start both, yield the admin kubeconfig, stop exactly these two.
+
+    ``arguments`` go to the API server; each of ``users`` gets an administrator's kubeconfig of its own beside it.
+    """
     etcd, apiserver = binary("etcd"), binary("kube-apiserver")
     if etcd is None or apiserver is None:
-        raise ApiServerError("etcd or kube-apiserver is missing; build them with `make toolchain`")
+        raise ApiServerError("etcd or kube-apiserver is missing; build them with `make setup`")
     pki = Pki(folder)
     pki.issue("server", "kube-apiserver", server=True)
-    pki.issue("admin", "admin", "system:masters")
+    for user in ("admin", *users):
+        pki.issue(user, user, "system:masters")
     etcd_url, peer_url = f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
     port = free_port()
     server = f"https://127.0.0.1:{port}"
@@ -176,6 +182,7 @@ def running_api_server(folder: Path) -> Iterator[Path]:
             "--service-cluster-ip-range=10.254.0.0/24",
             # No controller-manager makes the default service account here, and no kubelet takes pods.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            *arguments,
         ],
     }
     processes: list[subprocess.Popen[bytes]] = []
@@ -184,7 +191,9 @@ def running_api_server(folder: Path) -> Iterator[Path]:
             with (folder / f"{name}.log").open("wb") as log:
                 processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=folder))
         _wait_ready(server, folder, processes)
-        yield _kubeconfig(folder, server)
+        for user in users:
+            write_kubeconfig(folder, server, user)
+        yield write_kubeconfig(folder, server)
     finally:
         for process in reversed(processes):  # the API server first: it waits for etcd when that is gone
             process.terminate()

@@ -1,0 +1,1 @@
+"""Figures, each with its command: ``make bench`` prints them and writes ``build/bench/results.json``."""

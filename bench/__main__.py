@@ -1,0 +1,40 @@
+"""``python -m bench [NAME...]``: each measurement in a process of its own, one after the other; then all the figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+
+from bench.results import RESULTS
+from lab.toolchain.progress import note
+
+MEASUREMENTS = {
+    "agent": "the agent: lines a second, memory, idle load",
+    "events": "the controller's own work: events a second, without an API server",
+    "scale": "the controller over 10,000 nodes on a real API server",
+}
+"""Module under ``bench`` to what it measures."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], metavar="NAME", help=", ".join(MEASUREMENTS))
+    wanted = parser.parse_args().names or list(MEASUREMENTS)
+    failed: list[str] = []
+    for name in wanted:
+        note(f"measuring {MEASUREMENTS[name]}")
+        if subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode:
+            failed.append(name)
+    figures: dict[str, float] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    print(f"\nAll figures ({RESULTS}):")
+    for name, value in sorted(figures.items()):
+        print(f"{name:<48} {value:12.3f}")
+    if failed:
+        print(f"Not measured: {', '.join(failed)}; what each printed above says why.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The controller as its image starts it, measured from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class BenchError(Exception):
+    """A measurement could not be made; the message says which condition was not met."""
+
+
+def await_(what: str, seconds: float, holds: object, pause_seconds: float = 0.05) -> float:
+    """Seconds until ``holds()`` is true; BenchError when it isn't within ``seconds``."""
+    started = time.monotonic()
+    while not holds():  # type: ignore[operator]
+        if time.monotonic() - started > seconds:
+            raise BenchError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(pause_seconds)
+    return time.monotonic() - started
+
+
+@dataclass(slots=True)
+class ControllerProcess:
+    """``started``: monotonic time of its start."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+    started: float
+
+    @classmethod
+    def start(
+        cls, kubeconfig: Path, slurm_url: str, folder: Path, name: str, port: int, rate: float
+    ) -> ControllerProcess:
+        token = folder / "token"
+        token.write_text("no token is asked for here")
+        command = [
+            sys.executable, "-m", "sparewheel.remediation.controller", f"--kubeconfig={kubeconfig}",
+            f"--slurm-url={slurm_url}", f"--token-file={token}", f"--identity={name}", f"--health-port={port}",
+            f"--api-calls-per-second={rate}",
+        ]  # fmt: skip
+        log = folder / f"{name}.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=os.environ.copy())
+        return cls(process, port, log, time.monotonic())
+
+    def health(self) -> dict[str, object]:
+        """The body of /healthz; empty while nothing answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return json.load(error)
+        except OSError:
+            if self.process.poll() is not None:
+                raise BenchError(f"the controller ended by itself; {self.log} says why") from None
+            return {}
+
+    def leads(self) -> bool:
+        return self.health().get("leading") is True
+
+    def memory_mb(self, field: str = "VmRSS") -> float:
+        """``VmRSS`` (now) or ``VmHWM`` (the most so far), in MB of 10^6 bytes."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
+        found = re.search(rf"^{field}:\s+(\d+) kB", text, re.MULTILINE)
+        return int(found[1]) * 1024 / 1e6 if found else 0.0
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
+        self.process.send_signal(sign)
+        try:
+            self.process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
