@@ -7,7 +7,7 @@ PYTHON ?= python3
 # `with PROFILE` sets up a profile of the toolchain, then runs what follows inside it.
 with = $(PYTHON) -m lab.toolchain run $(1) --
 
-.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-lab lint format \
+.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-lab bench lint format \
 	lab-up lab-down lab-status lab-reset setup env requirements clean
 
 help: ## Say what each target does.
@@ -36,6 +36,9 @@ test-pulumi: ## Run the tests that need the real Pulumi engine.
 
 test-lab: ## Run the tests that need the running data centre; it is started where it isn't.
 	@$(call with,lab) python -m tests.tiers lab
+
+bench: ## Measure what the docs claim; prints the figures and writes build/bench/results.json.
+	@$(call with,bench) python -m bench
 
 lint: ## Check style, types, layers, dependencies and shell scripts.
 	@$(call with,python) python -m lab.toolchain.lint

@@ -1,4 +1,4 @@
-"""``python -m bench [NAME...]``: each measurement in a process of its own, one after the other; then all the figures."""
+"""``python -m bench [NAME...]``: each measurement in a process of its own; then all the figures."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +20,10 @@ class BenchError(Exception):
     """A measurement could not be made; the message says which condition was not met."""
 
 
-def await_(what: str, seconds: float, holds: object, pause_seconds: float = 0.05) -> float:
+def await_(what: str, seconds: float, holds: Callable[[], bool], pause_seconds: float = 0.05) -> float:
     """Seconds until ``holds()`` is true; BenchError when it isn't within ``seconds``."""
     started = time.monotonic()
-    while not holds():  # type: ignore[operator]
+    while not holds():
         if time.monotonic() - started > seconds:
             raise BenchError(f"{what}: not within {seconds:.0f} s")
         time.sleep(pause_seconds)

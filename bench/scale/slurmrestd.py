@@ -1,6 +1,6 @@
-"""A slurmrestd of ten thousand nodes, in a process of its own: records of real size, DOWN and requeue as Slurm does them.
+"""A slurmrestd of ten thousand nodes: records of real size, DOWN and requeue as Slurm does them.
 
-``python -m bench.scale.slurmrestd PORT NODES NODES_PER_JOB``. Every node is named ``w-N`` and belongs to one running job.
+``python -m bench.scale.slurmrestd PORT NODES NODES_PER_JOB``. Every node is named ``w-N`` and is in one running job.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def serve(cluster: Cluster, reader: asyncio.StreamReader, writer: asyncio.
                 name, _, value = header.decode().partition(":")
                 if name.lower() == "content-length":
                     length = int(value)
-            body = json.loads(await reader.readexactly(length)) if length else {}
+            body: Record = json.loads(await reader.readexactly(length)) if length else {}
             text = json.dumps(cluster.answer(method, path, body)).encode()
             head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
             writer.write(head.encode() + text)

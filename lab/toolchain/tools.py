@@ -162,10 +162,20 @@ _CLUSTER = (
     ),
 )
 
+_KWOK = Tool(
+    name="kwok",
+    module=f"{_MODULES}/kwok",
+    package="sigs.k8s.io/kwok/cmd/kwok",
+    version="0.8.0",
+    expected_seconds=60,
+    accepted=Accepted(("--version",), (0, 6, 0), (1, 0, 0)),
+)
+
 PROFILES: dict[str, tuple[Tool, ...]] = {
     "python": (),
     "api": _API,
     "pulumi": (*_API, *_PULUMI),
     "lab": (*_API, *_PULUMI, *_CLUSTER),
+    "bench": (*_API, _KWOK),
 }
 """What each kind of work needs, from nothing but Python to the whole data centre."""
