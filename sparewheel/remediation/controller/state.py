@@ -62,7 +62,7 @@ class State:
         return self.policy_spec
 
     async def incidents(self) -> Sequence[Remediation]:
-        return [self.taken[name].record if name in self.taken else record for name, record in self.records.items()]
+        return list({**self.records, **{name: incident.record for name, incident in self.taken.items()}}.values())
 
     def places(self) -> Mapping[str, str]:
         return self.workers
