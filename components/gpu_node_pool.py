@@ -40,6 +40,7 @@ def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
     return GpuPoolSpec(
         size=pool.size,
         spares=pool.spares,
+        spare_confidence=pool.spare_confidence,
         gpus_per_node=pool.gpus_per_node,
         hcas_per_node=pool.hcas_per_node,
         backend=pool.backend,

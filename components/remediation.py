@@ -18,7 +18,7 @@ from sparewheel.api.admission import admission_manifests
 from sparewheel.api.crd import crd_manifests
 from sparewheel.api.gpu_pool import SecretKeyRef
 from sparewheel.api.names import API_VERSION, NAMESPACE, POLICY_NAME
-from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.api.remediation_policy import LemonRule, RemediationPolicySpec, VetoRule
 from sparewheel.api.routes import Person, Route
 from stacks.base import CREDENTIALS_SECRET
 from stacks.config import StackConfig
@@ -42,6 +42,8 @@ def policy_spec(config: StackConfig) -> RemediationPolicySpec:
         max_fenced_nodes=healing.max_fenced_nodes,
         fenced_window_seconds=healing.fenced_window_seconds,
         crashed_job_window_seconds=healing.crashed_job_window_seconds,
+        lemon=LemonRule(incidents=healing.lemon.incidents, window_seconds=healing.lemon.window_seconds),
+        veto=VetoRule(max_seconds=healing.veto.max_seconds, escalate=healing.veto.escalate),
     )
 
 

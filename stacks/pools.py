@@ -33,6 +33,9 @@ class Pool(Area):
     name: PoolName = Field(description="name of the pool and of its Slurm partition")
     size: int = Field(ge=0, le=1000, description="GPU nodes that take work")
     spares: int = Field(default=0, ge=0, description="machines that wait to take a bad one's place")
+    spare_confidence: float = Field(
+        default=0.999, ge=0.5, le=0.999999, description="how sure a free spare shall be when a node fails"
+    )
     gpus_per_node: int = Field(default=8, ge=1, le=64)
     hcas_per_node: int = Field(default=0, ge=0, le=64, description="HCAs a spare must show before it takes work")
     backend: MachinesBackend | WarmBackend = Field(

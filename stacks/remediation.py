@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from sparewheel.api.faults import Action
 from sparewheel.api.names import CODE_GPU_MISSING, CODE_GPU_OFF_BUS
-from sparewheel.api.remediation_policy import MAX_ROUTES
+from sparewheel.api.remediation_policy import MAX_ROUTES, VetoEscalation
 from stacks.base import AbsolutePath, Area
 from stacks.routes import RouteConfig, wrong_together
 
@@ -26,6 +26,20 @@ class Agent(Area):
     allow_drills: bool = Field(default=False, description="faults injected on purpose, and marked so, are acted on")
 
 
+class Lemons(Area):
+    """Hosts that strike again and again are kept out until a person clears them."""
+
+    incidents: int = Field(default=3, ge=2, description="a host with this many incidents is a lemon")
+    window_seconds: int = Field(default=7 * 86400, ge=60, description="within this time")
+
+
+class Veto(Area):
+    """What becomes of a veto that lasts."""
+
+    max_seconds: int = Field(default=4 * 3600, ge=1, description="a veto that lasts longer is escalated")
+    escalate: VetoEscalation = VetoEscalation.PAGE
+
+
 class RemediationConfig(Area):
     """Off-switches first: ``dry_run`` writes records and does nothing."""
 
@@ -38,6 +52,8 @@ class RemediationConfig(Area):
     max_fenced_nodes: int = Field(default=10, ge=1)
     fenced_window_seconds: int = Field(default=300, ge=1)
     crashed_job_window_seconds: float = Field(default=30.0, ge=0)
+    lemon: Lemons = Lemons()
+    veto: Veto = Veto()
     agent: Agent = Agent()
     keep_records: bool = Field(
         default=True, description="keep our CRDs, and so every record, when the stack is destroyed"

@@ -42,6 +42,23 @@ class GpuHostSpec(ApiModel):
     """What the inventory says that the host has, by resource name, such as ``nvidia.com/gpu: 8``."""
 
 
+class HostVerb(StrEnum):
+    RELEASE = "release"
+    QUARANTINE = "quarantine"
+
+
+class HostRequest(ApiModel):
+    """What a person wants done with a host: JSON in an annotation, done by capacity."""
+
+    verb: HostVerb
+    by: str
+    time: Time
+    reason: str
+    clear_lemon: bool = False
+    repaired: bool = False
+    """The person vouches that it was repaired without a reboot: the boot that was quarantined may come back."""
+
+
 class Repair(ApiModel):
     """One stay in quarantine that ended: how long a host lacks, for the need of spares."""
 
@@ -59,10 +76,17 @@ class GpuHostStatus(ApiModel):
     refused_boot_id: str | None = None
     """Boot id at the moment it was quarantined: this incarnation never serves again."""
     reason: str = ""
+    quarantined_at: Time | None = None
+    quarantine_reason: str = ""
+    """Why it was quarantined; kept while it is checked for its release."""
     checked_at: Time | None = None
     """When it last passed all checks."""
     lemon: bool = False
     """It struck too often: never a spare until a person clears it."""
+    cleared_at: Time | None = None
+    """When a person last cleared it of being a lemon; incidents before that no longer count."""
+    released_by: str = ""
+    """Who released it from quarantine last, when and why."""
     repairs: list[Repair] = Field(default_factory=list[Repair])
     """The last stays in quarantine, newest last."""
 

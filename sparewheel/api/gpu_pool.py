@@ -89,6 +89,8 @@ class GpuPoolSpec(ApiModel):
     size: int = Field(ge=0)
     """GPU nodes that take work."""
     spares: int = Field(default=0, ge=0)
+    spare_confidence: float = Field(default=0.999, gt=0, lt=1)
+    """How sure one wants to be that a spare is free when a node fails; the need of spares is computed with it."""
     gpus_per_node: int = Field(default=8, ge=1)
     hcas_per_node: int = Field(default=0, ge=0)
     """InfiniBand or RoCE adapters that a spare must show before it takes work; 0: not looked at."""

@@ -31,6 +31,8 @@ TAINT_QUARANTINED: Final = f"{GROUP}/quarantined"
 # Veto: a pod with this label on a node keeps the node from being drained and replaced.
 LABEL_VETO: Final = f"{GROUP}/veto"
 VETO_VALUE: Final = "true"
+ANNOTATION_VETO: Final = LABEL_VETO
+"""On a Node (alone) or a pod (beside its label): ``until=<RFC 3339>; reason``, both optional."""
 
 # Annotations.
 ANNOTATION_REMEDIATION: Final = f"{GROUP}/remediation"
@@ -40,6 +42,13 @@ ANNOTATION_REPLACE_REQUEST: Final = f"{GROUP}/replace"
 """On a Node: a person asks for its replacement; the value says who and why."""
 ANNOTATION_NOTIFY_TEST: Final = f"{GROUP}/notify-test"
 """On the policy: a person asks for test messages; the answer stands in the policy's status."""
+
+ANNOTATION_CANCEL: Final = f"{GROUP}/cancel"
+"""On a Remediation: a person calls it off; ``WHO at TIME: reason``."""
+ANNOTATION_HOST_REQUEST: Final = f"{GROUP}/request"
+"""On a GpuHost: a person wants it released or quarantined; JSON, see ``api.gpu_host.HostRequest``."""
+ANNOTATION_HOST_ANSWER: Final = f"{GROUP}/answer"
+"""On a GpuHost: what became of the last such request, in words."""
 
 # Node condition written by the agent.
 CONDITION_GPU_HEALTHY: Final = "GpuHealthy"

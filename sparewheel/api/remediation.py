@@ -198,10 +198,14 @@ class RemediationSpec(ApiModel):
 class RemediationStatus(ApiModel):
     stage: NodeStage = NodeStage.DETECTED
     outcome: Outcome = Outcome.OPEN
+    cancelled_by: str = ""
+    """Who called the incident off; empty where nobody did."""
     message: str = ""
     waiting_for: str = ""
     """What the incident waits for, in words; empty while it moves."""
     next_look_at: Time | None = None
+    veto_escalated_at: Time | None = None
+    """When people were told that a veto lasts longer than the policy allows."""
     stages: list[StageRecord] = Field(default_factory=list[StageRecord])
     jobs: list[JobRecord] = Field(default_factory=list[JobRecord])
     fence: FenceKind = FenceKind.UNDECIDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import ClassVar
 
 from pydantic import Field
@@ -11,6 +12,28 @@ from sparewheel.api.faults import Action
 from sparewheel.api.routes import Person, Route
 
 MAX_ROUTES = 64
+
+
+class LemonRule(ApiModel):
+    """A host with this many incidents in this time is a lemon: quarantined, and no spare until a person clears it."""
+
+    incidents: int = Field(default=3, ge=2)
+    window_seconds: int = Field(default=7 * 86400, ge=60)
+
+
+class VetoEscalation(StrEnum):
+    """What becomes of a veto that lasts too long."""
+
+    PAGE = "page"
+    """It holds, and people are told once more, as critical."""
+    PROCEED = "proceed"
+    """The node is drained and replaced all the same. A failed look-up and a paused pool never give way."""
+
+
+class VetoRule(ApiModel):
+    max_seconds: int = Field(default=4 * 3600, ge=1)
+    """A veto that lasts longer than this in one incident is escalated."""
+    escalate: VetoEscalation = VetoEscalation.PAGE
 
 
 class RemediationPolicySpec(ApiModel):
@@ -25,6 +48,8 @@ class RemediationPolicySpec(ApiModel):
     fenced_window_seconds: int = Field(default=300, ge=1)
     crashed_job_window_seconds: float = Field(default=30.0, ge=0)
     """A job that ended non-zero on the node from this long before the fault on is taken for its victim."""
+    lemon: LemonRule = Field(default_factory=LemonRule)
+    veto: VetoRule = Field(default_factory=VetoRule)
 
 
 class RouteTest(ApiModel):

@@ -14,6 +14,10 @@ from sparewheel.capacity.port import CapacityError
 from sparewheel.clock import Clock
 from sparewheel.kube.port import ConflictError, Kube, NotFoundError
 
+INCIDENT: Final = "remediation/"
+"""Owners of this form are incidents."""
+PERSON: Final = "person/"
+"""Owners of this form do what a person asked for a host."""
 ON_THE_WAY: Final = frozenset({HostPhase.SPARE, HostPhase.JOINING, HostPhase.CHECKING})
 """Phases of a claimed host that does not serve yet."""
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPoolSpec
-from sparewheel.capacity.claims import ON_THE_WAY, is_free, owner_of
+from sparewheel.capacity.claims import INCIDENT, ON_THE_WAY, PERSON, is_free, owner_of
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE
-
-INCIDENT: str = "remediation/"
-"""Owners of this form are incidents."""
 
 
 def pool_owner(pool: str) -> str:
@@ -78,6 +75,8 @@ def make_plan(view: View) -> Plan:
     for host in view.hosts:
         name, holder, phase = host.spec.host, owner_of(host), host.status.phase
         incident = struck.get(host.status.node_name or "")
+        if (holder or "").startswith(PERSON):
+            continue  # a person's request is being done
         if holder == owner:
             (plan.draining if phase is HostPhase.DRAINING else plan.bring_in).append(name)
         elif holder is not None and holder in view.incidents:

@@ -18,11 +18,13 @@ from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import Idle, slurm_idle, workers_by_node
 from sparewheel.capacity.choose import need_of, spares_in_order
-from sparewheel.capacity.claims import claim_first, let_go, owner_of
+from sparewheel.capacity.claims import INCIDENT, claim_first, let_go, owner_of
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE, entering, hosts_of, read_host, sync_hosts
-from sparewheel.capacity.plan import INCIDENT, Plan, View, make_plan, pool_owner
+from sparewheel.capacity.plan import Plan, View, make_plan, pool_owner
 from sparewheel.capacity.port import CapacityError, CapacityProvider, Check, Proof, UnreachableError
 from sparewheel.capacity.providers import provider_for
+from sparewheel.capacity.requests import serve_requests
+from sparewheel.capacity.spare_checks import look_at_spares
 from sparewheel.capacity.steps import Site
 from sparewheel.clock import Clock
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, REMEDIATION, Json, Kube, NotFoundError
@@ -90,6 +92,7 @@ async def reconcile_pool(
 async def _reconcile(site: Site, idle: Idle) -> ReconcileResult:
     run = await _look(site, idle)
     await _tidy(run)
+    run.notes += await serve_requests(site, run.hosts)
     await _claim_more(run)
     await _together([_bring_in(run, name) for name in run.plan.bring_in])
     await _together([_put_back(run, name) for name in run.plan.put_back])
@@ -97,6 +100,7 @@ async def _reconcile(site: Site, idle: Idle) -> ReconcileResult:
         await steps.begin_drain(run.site, run.host(name), run.owner, _why(run, name))
     await _together([_drained(run, name) for name in (*run.plan.drain, *run.plan.draining)])
     await _together([_warm_up(run, name) for name in run.plan.warm_up])
+    run.notes += await look_at_spares(site)
     return await _report(run)
 
 

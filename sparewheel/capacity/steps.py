@@ -18,8 +18,9 @@ from sparewheel.api.names import (
     TAINT_SPARE,
 )
 from sparewheel.capacity.checks import check_host
-from sparewheel.capacity.claims import as_owner, claim, let_go
+from sparewheel.capacity.claims import INCIDENT, as_owner, claim, let_go
 from sparewheel.capacity.hosts import entering, read_host, swap_status, update_status
+from sparewheel.capacity.lemons import lemon_of
 from sparewheel.capacity.nodes import (
     boot_id_of,
     cordoning,
@@ -227,16 +228,22 @@ async def quarantine(site: Site, host: GpuHost, owner: str, reason: str) -> GpuH
     if not await _gone(site, host):
         await site.provider.quarantine(host.spec.host, reason)
     host = await read_host(site.kube, site.namespace, host.spec.host)
-    change = quarantined(site, boot_id_of(node) if node is not None else "", reason)
+    incident = owner.removeprefix(INCIDENT) if owner.startswith(INCIDENT) else ""
+    lemon = await lemon_of(site.kube, site.namespace, host, site.clock.now(), this_one=incident)
+    change = quarantined(site, boot_id_of(node) if node is not None else "", reason, lemon)
     return await let_go(site.kube, host, owner, change)
 
 
-def quarantined(site: Site, boot_id: str, reason: str) -> Callable[[GpuHostStatus], None]:
-    """A change into Quarantined that refuses this boot for good."""
+def quarantined(site: Site, boot_id: str, reason: str, lemon: str = "") -> Callable[[GpuHostStatus], None]:
+    """A change into Quarantined that refuses this boot for good. ``lemon``: why it stays out until it is cleared."""
+    reason = f"{lemon}; {reason}" if lemon else reason
     enter = entering(HostPhase.QUARANTINED, site.clock, reason)
 
     def change(status: GpuHostStatus) -> None:
         enter(status)
+        if status.quarantined_at is None:
+            status.quarantined_at, status.quarantine_reason = site.clock.now(), reason
+        status.lemon = status.lemon or bool(lemon)
         status.refused_boot_id = boot_id or status.refused_boot_id
         status.node_name = status.node_name if site.provider.keeps_node else None
 
@@ -252,7 +259,8 @@ async def retire(site: Site, host: GpuHost, boot_id: str, reason: str) -> GpuHos
     if not await _gone(site, host):
         site.before_write()
         await site.provider.quarantine(name, reason)
-    change = quarantined(site, boot_id, reason)
+    lemon = await lemon_of(site.kube, site.namespace, host, site.clock.now())
+    change = quarantined(site, boot_id, reason, lemon)
 
     def both(status: GpuHostStatus) -> None:
         change(status)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from sparewheel.cli.commands import inject, notify, pool, replace, reports
+from sparewheel.cli.commands import cancel, host, inject, notify, pool, replace, reports, spares
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Asks and drives a Sparewheel cluster (KUBECONFIG).")
-for group in (reports, replace, inject, pool, notify):
+for group in (reports, replace, cancel, host, inject, pool, spares, notify):
     group.register(app)
 
 

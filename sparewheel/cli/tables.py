@@ -13,6 +13,7 @@ from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.cli.timeline import Row
+from sparewheel.remediation.decide.spare_need import Need
 
 STALE_HEARTBEATS = 4
 """An agent that missed this many heartbeats is shown as silent."""
@@ -59,11 +60,59 @@ def hosts(items: Sequence[GpuHost], health: Sequence[NodeHealth], now: datetime)
         table.add_row(
             host.spec.host,
             host.spec.pool,
-            f"{host.status.phase.value}{f' ({host.status.reason})' if host.status.reason else ''}",
+            f"{'lemon, ' if host.status.lemon else ''}{host.status.phase.value}"
+            f"{f' ({host.status.reason})' if host.status.reason else ''}",
             node or "-",
             _gpus(seen),
             ", ".join(sorted({fault.code for fault in seen.status.faults})) if seen else "-",
             _agent(seen, now),
+        )
+    return table
+
+
+def machines(items: Sequence[GpuHost], now: datetime) -> Table:
+    columns = ("host", "pool", "phase", "for", "type", "block", "lemon", "checked", "reason")
+    table = Table(*columns, title="Machines", title_justify="left")
+    for host in sorted(items, key=lambda item: (item.spec.pool, item.spec.host)):
+        spec, status = host.spec, host.status
+        table.add_row(
+            spec.host,
+            spec.pool,
+            status.phase.value,
+            age(status.since, now),
+            spec.instance_type or "-",
+            spec.nvlink_domain or spec.fabric_block or "-",
+            Text("lemon", style="red") if status.lemon else "-",
+            f"{age(status.checked_at, now)} ago" if status.checked_at else "never",
+            status.reason or "-",
+        )
+    return table
+
+
+def spare_needs(items: Sequence[Need]) -> Table:
+    columns = (
+        "pool",
+        "free",
+        "configured",
+        "needed",
+        "failures",
+        "node-days",
+        "per 1,000 node-days",
+        "days away",
+        "sure",
+    )
+    table = Table(*columns, title="Spares", title_justify="left")
+    for need in items:
+        table.add_row(
+            need.pool,
+            Text(str(need.have), style="red" if need.short else "green"),
+            str(need.configured),
+            str(need.needed),
+            str(need.failures),
+            f"{need.node_days:.0f}",
+            f"{need.rate_per_node_day * 1000:.2f}",
+            f"{need.lead_days:.1f} ({need.repairs} repairs)",
+            f"{need.confidence * 100:.6g} %",
         )
     return table
 

@@ -33,7 +33,7 @@ from sparewheel.api.names import (
 from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeHealth, NodeHealthStatus
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
-from sparewheel.api.routes import WebhookRoute
+from sparewheel.api.routes import Route, WebhookRoute
 from sparewheel.clock import Clock
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import GPU_POOL, LEASE, NODE, NODE_HEALTH, POD, REMEDIATION, REMEDIATION_POLICY, Json
@@ -117,10 +117,13 @@ class World:
             elif self.warm:
                 self.warm_up(name)
         self.put_pool()
-        route = WebhookRoute.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})
-        self.put_policy(RemediationPolicySpec(routes=[route]))
+        self.put_policy(RemediationPolicySpec(routes=self.routes))
 
     # ------------------------------------------------------------------ set-up
+    @property
+    def routes(self) -> list[Route]:
+        return [WebhookRoute.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})]
+
     def put_pool(self, **changes: Any) -> None:
         spec = GpuPoolSpec(
             size=self.replicas,

@@ -19,6 +19,7 @@ from sparewheel.cli.undelivered import undelivered
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE_HEALTH, REMEDIATION, NotFoundError
 from sparewheel.remediation.decide.sentences import job_sentence
+from sparewheel.remediation.decide.spare_need import need_of_pool
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +48,9 @@ def status(output: Output = "table") -> None:
         out.print(tables.hosts(hosts, health, now))
         out.print(tables.remediations(open_records, now) if open_records else "No remediation is open.")
         show_undelivered(records, now)
+        for need in (need_of_pool(pool, hosts, records, now) for pool in pools):
+            if need.short:
+                out.print(f"warning: {need.words}; `sparewheel spares` shows how it is computed", style="yellow")
 
     run(command)
 

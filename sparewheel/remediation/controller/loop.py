@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from sparewheel.api.names import CONTROLLER_LEASE, POLICY_NAME
+from sparewheel.api.names import ANNOTATION_CANCEL, CONTROLLER_LEASE, POLICY_NAME
 from sparewheel.api.remediation import NodeStage, Outcome, Remediation
 from sparewheel.capacity.port import CapacityError
 from sparewheel.clock import Clock
@@ -195,7 +195,9 @@ class Controller:
             return
         match kind:
             case "record":
-                self._take(self.state.records.get(name))
+                record = self.state.records.get(name)
+                self._take(record)
+                self._look_for_wish(record)
             case "spares":
                 for incident in self.state.taken.values():
                     if incident.record.spec.pool == name:
@@ -212,6 +214,15 @@ class Controller:
                         self.queue.add(Key("track", incident.name))
             case _:
                 self.queue.add(Key(kind, name))
+
+    def _look_for_wish(self, record: Remediation | None) -> None:
+        """A person called the incident off: its journal is behind, and its tracks look again at once."""
+        incident = self.state.taken.get(record.metadata.name) if record is not None else None
+        if record is None or incident is None or ANNOTATION_CANCEL not in record.metadata.annotations:
+            return
+        if ANNOTATION_CANCEL not in incident.record.metadata.annotations:
+            incident.journal.doubt()
+            self.queue.add(Key("track", incident.name))
 
     def _found(self, record: Remediation) -> None:
         """The scout opened (or found) an incident."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
@@ -32,6 +33,7 @@ class State:
     nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
     healths: dict[str, NodeHealth] = field(default_factory=dict[str, NodeHealth])
     pools: dict[str, GpuPool] = field(default_factory=dict[str, GpuPool])
+    hosts: dict[str, GpuHost] = field(default_factory=dict[str, GpuHost])
     records: dict[str, Remediation] = field(default_factory=dict[str, Remediation])
     """All there are, those in hand too; change them by ``put_record`` and ``drop_record``."""
     policy_spec: RemediationPolicySpec = field(default_factory=RemediationPolicySpec)
@@ -62,6 +64,10 @@ class State:
         return self.policy_spec
 
     async def incidents(self) -> Sequence[Remediation]:
+        return self.newest_records()
+
+    def newest_records(self) -> list[Remediation]:
+        """All records: those in hand from their journals, the others from the cache."""
         return list({**self.records, **{name: incident.record for name, incident in self.taken.items()}}.values())
 
     def places(self) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from sparewheel.api.base import ApiObject
+from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, LABEL_APP_NAME, LABEL_POOL, POLICY_NAME, SLURMD_APP_NAME
 from sparewheel.api.node_health import NodeHealth
@@ -162,6 +163,11 @@ class Watches:
         self.wake("pool", name)
 
     def _host(self, change: Change) -> None:
+        host = parsed(GpuHost, change.new)
+        if change.new is None:
+            self.state.hosts.pop(change.key[1], None)
+        elif host is not None:
+            self.state.hosts[change.key[1]] = host
         body = change.new or change.old or {}
         spec: Json = body.get("spec") or {}
         pool = str(spec.get("pool", ""))

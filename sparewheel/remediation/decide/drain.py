@@ -73,12 +73,22 @@ def agent_says_gone(health: HealthView | None) -> bool:
     )
 
 
-def evictable(pods: Iterable[PodView], agent_app: str) -> list[PodView]:
-    """Pods that a drain removes: not the worker, daemons, mirrors, finished pods, the agent, nor a pod that vetoes."""
+def evictable(pods: Iterable[PodView], agent_app: str, *, vetoing: bool = False) -> list[PodView]:
+    """Pods that a drain removes: not the worker, daemons, mirrors, finished pods, the agent, nor a pod that vetoes.
+
+    ``vetoing``: the vetoes were set aside, so their pods go too.
+    """
     return [
         pod
         for pod in pods
-        if not (pod.worker or pod.daemon or pod.mirror or pod.finished or pod.veto or pod.app_name == agent_app)
+        if not (
+            pod.worker
+            or pod.daemon
+            or pod.mirror
+            or pod.finished
+            or (pod.veto and not vetoing)
+            or pod.app_name == agent_app
+        )
     ]
 
 

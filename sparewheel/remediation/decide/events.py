@@ -10,6 +10,7 @@ from sparewheel.api.routes import EventKind
 
 EVENT_DETECTED = "incident.detected"
 EVENT_WAITING = "incident.waiting"
+EVENT_VETO_OVERDUE = f"{EVENT_WAITING}/veto-overdue"
 EVENT_CLOSED = "incident.closed"
 EVENT_JOB = "job.resumed"
 EVENT_BREAKER = "breaker.open"
@@ -35,8 +36,9 @@ def kind_of(event: str, outcome: Outcome) -> EventKind:
     return _ENDS.get(outcome, EventKind.CLOSED) if name == EVENT_CLOSED else _KINDS[name]
 
 
-def severity_of(kind: EventKind, *, action_needed: bool = False) -> Severity:
-    """A fault and a failed healing are critical; what a person must do, or what stands still, is a warning."""
-    if kind in {EventKind.DETECTED, EventKind.FAILED, EventKind.BREAKER}:
+def severity_of(kind: EventKind, *, action_needed: bool = False, overdue: bool = False) -> Severity:
+    """A fault and a failed healing are critical, and so is what stands still for longer than the policy allows; what a
+    person must do, or what stands still, is a warning."""
+    if overdue or kind in {EventKind.DETECTED, EventKind.FAILED, EventKind.BREAKER}:
         return Severity.CRITICAL
     return Severity.WARNING if kind is EventKind.WAITING or action_needed else Severity.INFO

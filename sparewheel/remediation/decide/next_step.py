@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from sparewheel.api.gpu_pool import GpuPoolSpec
 from sparewheel.api.names import AGENT_APP_NAME
 from sparewheel.api.remediation import NodeStage, Remediation, Trigger
+from sparewheel.api.remediation_policy import VetoRule
+from sparewheel.remediation.decide.cancel import CallOff, asked_to_cancel, uncordoned
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
 from sparewheel.remediation.decide.observations import (
     Gone,
@@ -21,7 +23,7 @@ from sparewheel.remediation.decide.observations import (
 )
 from sparewheel.remediation.decide.record import ended, is_open, started
 from sparewheel.remediation.decide.slurm_return import may_restore
-from sparewheel.remediation.decide.veto import veto_reason
+from sparewheel.remediation.decide.veto import Sight, Verdict, veto_of
 
 VETO_SECONDS = 10.0
 PROOF_SECONDS = 10.0
@@ -34,12 +36,13 @@ class NodeAction(StrEnum):
     STAND_DOWN = "stand_down"
     """Nothing was done yet and the fault is no longer there."""
     CANCEL = "cancel"
-    """A person took the cordon off before anything irreversible was done."""
+    """A person called it off before anything irreversible was done."""
     SUPERSEDE = "supersede"
     """Somebody else removed the node."""
     FENCE = "fence"
     RESTORE_SLURM = "restore_slurm"
     VETO = "veto"
+    VETO_OVERDUE = "veto_overdue"
     VETO_OVER = "veto_over"
     BEGIN_DRAIN = "begin_drain"
     DELETE_WORKER = "delete_worker"
@@ -57,6 +60,7 @@ class Todo:
     action: NodeAction
     pod: PodView | None = None
     why: str = ""
+    call_off: CallOff | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class Situation:
 
     pool: GpuPoolSpec
     now: datetime
+    veto: VetoRule = field(default_factory=VetoRule)
     fault_open: bool | None = True
     """None: no report has come in yet since the controller took over."""
 
@@ -81,6 +86,10 @@ def next_step(remediation: Remediation, seen: Observations, situation: Situation
     """The node track's next step."""
     if not is_open(remediation):
         return NodeStep(done=True)
+    wish = asked_to_cancel(remediation)
+    if wish is not None:
+        untouched = not started(remediation.status, NodeStage.FENCED)
+        return NodeStep((Todo(NodeAction.STAND_DOWN if untouched else NodeAction.CANCEL, call_off=wish),))
     early = _before_the_fence(remediation, seen, situation)
     return early if early is not None else _after_the_fence(remediation, seen, situation)
 
@@ -130,12 +139,6 @@ def _fence(remediation: Remediation, situation: Situation) -> NodeStep:
     return NodeStep((Todo(NodeAction.FENCE),))
 
 
-def _called_off(remediation: Remediation, node: NodeView) -> bool:
-    status = remediation.status
-    irrevocable = status.replacement.worker_deleted_at or status.replacement.admitted_at
-    return status.owned.cordon and not node.unschedulable and not irrevocable
-
-
 def _removed_by_others(remediation: Remediation, *, gone: bool) -> NodeStep:
     """Its pods are gone with it, but a Slurm node that we struck is still ours to bring back, and the host is bad."""
     if gone and remediation.status.replacement.claimed_at is not None:
@@ -147,12 +150,12 @@ def _removed_by_others(remediation: Remediation, *, gone: bool) -> NodeStep:
 
 def _on_the_node(remediation: Remediation, node: NodeView, seen: Observations, situation: Situation) -> NodeStep:
     status = remediation.status
-    if _called_off(remediation, node):
-        return NodeStep((Todo(NodeAction.CANCEL, why="the node was uncordoned by a person"),))
-    veto = veto_reason(seen.pods)
-    if veto:
-        todo = () if _vetoed(remediation) else (Todo(NodeAction.VETO, why=veto),)
-        return NodeStep(todo, veto, VETO_SECONDS)
+    called_off = uncordoned(remediation, node)
+    if called_off is not None:
+        return NodeStep((Todo(NodeAction.CANCEL, call_off=called_off),))
+    veto = veto_of(remediation, Sight(seen.pods, node, situation.pool, situation.now, situation.veto))
+    if veto.reason:
+        return _held(remediation, veto)
     if _vetoed(remediation):
         return NodeStep((Todo(NodeAction.VETO_OVER),))
     if not started(status, NodeStage.DRAINED):
@@ -160,7 +163,14 @@ def _on_the_node(remediation: Remediation, node: NodeView, seen: Observations, s
     if ended(status, NodeStage.DRAINED):
         return _waits(status.replacement.message or "the spare to be claimed and checked")
     assert not isinstance(seen.pods, Unknown)  # noqa: S101 - an Unknown is a veto above
-    return _drain_pods(remediation, node, seen.pods, seen, situation)
+    return _drain_pods(remediation, node, seen.pods, seen, situation, vetoing=bool(veto.set_aside))
+
+
+def _held(remediation: Remediation, veto: Verdict) -> NodeStep:
+    todo = () if _vetoed(remediation) else (Todo(NodeAction.VETO, why=veto.reason),)
+    if veto.overdue and remediation.status.veto_escalated_at is None:
+        todo = (*todo, Todo(NodeAction.VETO_OVERDUE, why=veto.reason))
+    return NodeStep(todo, veto.reason, VETO_SECONDS)
 
 
 def _vetoed(remediation: Remediation) -> bool:
@@ -168,12 +178,18 @@ def _vetoed(remediation: Remediation) -> bool:
 
 
 def _drain_pods(
-    remediation: Remediation, node: NodeView, pods: tuple[PodView, ...], seen: Observations, situation: Situation
+    remediation: Remediation,
+    node: NodeView,
+    pods: tuple[PodView, ...],
+    seen: Observations,
+    situation: Situation,
+    *,
+    vetoing: bool,
 ) -> NodeStep:
     """The worker first (its job waits for the successor), the others beside it. Nothing goes before a claim."""
     status = remediation.status
     workers = [pod for pod in pods if pod.worker and not pod.finished]
-    others = evictable(pods, AGENT_APP_NAME)
+    others = evictable(pods, AGENT_APP_NAME, vetoing=vetoing)
     health = seen.health if isinstance(seen.health, HealthView) else None
     slurm = seen.slurm_node if isinstance(seen.slurm_node, SlurmNodeView) else None
     gate = jobs_gate(remediation, health, slurm, situation.now)

@@ -46,6 +46,8 @@ class PodView:
     hostname: str = ""
     """Slurm node name of a worker pod (Slinky's ``pod-hostname`` label)."""
     veto: bool = False
+    veto_note: str = ""
+    """Its veto annotation: until when, and why."""
     daemon: bool = False
     mirror: bool = False
     finished: bool = False

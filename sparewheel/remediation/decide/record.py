@@ -249,7 +249,18 @@ def fold(fault: Fault) -> Change:
     return change
 
 
-def close(outcome: Outcome, now: datetime, message: str) -> Change:
+def veto_escalated(now: datetime) -> Change:
+    def change(status: RemediationStatus) -> RemediationStatus:
+        if status.veto_escalated_at is not None:
+            return status
+        new = copy(status)
+        new.veto_escalated_at = now
+        return new
+
+    return change
+
+
+def close(outcome: Outcome, now: datetime, message: str, cancelled_by: str = "") -> Change:
     """End the incident: stages still running end here, nothing is owned any more."""
 
     def change(status: RemediationStatus) -> RemediationStatus:
@@ -260,6 +271,7 @@ def close(outcome: Outcome, now: datetime, message: str) -> Change:
             record.ended_at = record.ended_at or max(now, record.started_at)
         new = end(NodeStage.CLOSED, now)(new)
         new.outcome, new.message, new.waiting_for, new.next_look_at = outcome, message, "", None
+        new.cancelled_by = cancelled_by
         new.owned.cordon = new.owned.fault_taint = False
         new.owned.slurm_down = []
         if outcome is not Outcome.HEALED:

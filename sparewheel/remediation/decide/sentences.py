@@ -13,6 +13,7 @@ from sparewheel.remediation.decide.events import (
     EVENT_CLOSED,
     EVENT_DETECTED,
     EVENT_JOB,
+    EVENT_VETO_OVERDUE,
     EVENT_WAITING,
     kind_of,
     severity_of,
@@ -113,11 +114,13 @@ def event_body(remediation: Remediation, event: str, created_at: datetime) -> di
     spec, status = remediation.spec, remediation.status
     kind, _, subject = event.partition("/")
     jobs = [job for job in status.jobs if not subject or kind != EVENT_JOB or str(job.job_id) == subject]
-    action = any(needs_action(job) or runs_on(remediation, job) for job in jobs)
+    overdue = event == EVENT_VETO_OVERDUE
+    action = overdue or any(needs_action(job) or runs_on(remediation, job) for job in jobs)
     title, text = _title_and_text(remediation, kind, jobs)
+    severity = severity_of(kind_of(event, status.outcome), action_needed=action, overdue=overdue)
     return {
         "event": kind,
-        "severity": severity_of(kind_of(event, status.outcome), action_needed=action).value,
+        "severity": severity.value,
         "title": title,
         "text": text,
         "time": format_time(created_at),

@@ -10,6 +10,7 @@ from enum import StrEnum
 from sparewheel.api.gpu_pool import GpuPoolSpec
 from sparewheel.api.remediation import NodeStage, Remediation
 from sparewheel.remediation.decide.budget import replacement_refused
+from sparewheel.remediation.decide.cancel import asked_to_cancel
 from sparewheel.remediation.decide.record import ended, is_open
 
 NO_SPARE_SECONDS = 10.0
@@ -49,7 +50,7 @@ def next_spare_step(
         return SpareStep(SpareAction.NONE, done=True)
     if not ended(status, NodeStage.FENCED):
         return SpareStep(SpareAction.NONE, look_again_seconds=0.5)
-    if veto:
+    if veto or asked_to_cancel(remediation):
         return SpareStep(SpareAction.NONE, look_again_seconds=NO_SPARE_SECONDS)
     if record.spare_host is None:
         return _claim(remediation, pool, incidents)

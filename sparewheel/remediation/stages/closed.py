@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from sparewheel.api.names import ANNOTATION_REMEDIATION, SLINKY_NODE_CORDON_REASON, TAINT_FAULT
-from sparewheel.api.remediation import NodeStage, Outcome
+from sparewheel.api.names import (
+    ANNOTATION_REMEDIATION,
+    ANNOTATION_REPLACE_REQUEST,
+    SLINKY_NODE_CORDON_REASON,
+    TAINT_FAULT,
+)
+from sparewheel.api.remediation import NodeStage, Outcome, Trigger
 from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
+from sparewheel.remediation.decide.cancel import CallOff
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_CLOSED
-from sparewheel.remediation.decide.record import close, ended
+from sparewheel.remediation.decide.observations import NodeView
+from sparewheel.remediation.decide.record import close, ended, started
 from sparewheel.remediation.decide.sentences import cordon_reason
 from sparewheel.remediation.stages import slurm_return, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
@@ -74,12 +81,13 @@ async def abandon(incident: Incident, why: str) -> bool:
     return await _end(incident, Outcome.SUPERSEDED, f"Superseded: {why}.")
 
 
-async def cancel(incident: Incident, why: str) -> bool:
-    """A person took the node back: undo what is ours, nothing else."""
-    await slurm_return.resume_same_instance(incident)
+async def call_off(incident: Incident, wish: CallOff) -> bool:
+    """A person took the node back: undo what is ours and not yet done, nothing else."""
+    if started(incident.record.status, NodeStage.FENCED):
+        await slurm_return.resume_same_instance(incident)
+        await _release_spare(incident)
     await _unmark_node(incident)
-    await _release_spare(incident)
-    return await _end(incident, Outcome.CANCELLED, f"Cancelled by an operator: {why}.")
+    return await _end(incident, Outcome.CANCELLED, f"Cancelled {wish.words.rstrip('.')}.", wish.by)
 
 
 async def _release_spare(incident: Incident) -> None:
@@ -101,7 +109,8 @@ async def _unmark_node(incident: Incident) -> None:
         except NotFoundError:
             return
         node = node_view(body)
-        if node.uid != spec.node_uid or node.annotations.get(ANNOTATION_REMEDIATION) != incident.name:
+        marked = node.annotations.get(ANNOTATION_REMEDIATION) == incident.name
+        if node.uid != spec.node_uid or not (marked or _wished(incident, node)):
             return
         incident.lead()
         try:
@@ -112,8 +121,21 @@ async def _unmark_node(incident: Incident) -> None:
     log.warning("%s: Node %s is written by others all the time; its marks stay", incident.name, spec.node)
 
 
+def _wished(incident: Incident, node: NodeView) -> bool:
+    """Does the node still carry the wish that this incident was opened for?"""
+    spec = incident.record.spec
+    wish = node.annotations.get(ANNOTATION_REPLACE_REQUEST, "")
+    return spec.trigger is Trigger.MANUAL and bool(wish) and wish[:200] == spec.fault.message
+
+
 def _unmark_patch(incident: Incident, body: Json) -> Json:
-    annotations: Json = {ANNOTATION_REMEDIATION: None}
+    annotations: Json = {}
+    node = node_view(body)
+    if _wished(incident, node):
+        annotations[ANNOTATION_REPLACE_REQUEST] = None
+    if node.annotations.get(ANNOTATION_REMEDIATION) != incident.name:
+        return {"metadata": {"resourceVersion": body["metadata"]["resourceVersion"], "annotations": annotations}}
+    annotations[ANNOTATION_REMEDIATION] = None
     present: Json = body["metadata"].get("annotations") or {}
     if present.get(SLINKY_NODE_CORDON_REASON) == cordon_reason(incident.record):
         annotations[SLINKY_NODE_CORDON_REASON] = None
@@ -127,7 +149,8 @@ def _unmark_patch(incident: Incident, body: Json) -> Json:
     return {"metadata": metadata, "spec": spec}
 
 
-async def _end(incident: Incident, outcome: Outcome, message: str) -> bool:
+async def _end(incident: Incident, outcome: Outcome, message: str, cancelled_by: str = "") -> bool:
     now = incident.now()
     routes = await incident.routes(EVENT_CLOSED, outcome=outcome)
-    return await incident.update(close(outcome, now, message), enqueue(incident.name, EVENT_CLOSED, routes, now))
+    ended_now = close(outcome, now, message, cancelled_by)
+    return await incident.update(ended_now, enqueue(incident.name, EVENT_CLOSED, routes, now))

@@ -15,12 +15,13 @@ from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.clock import Clock
 from sparewheel.kube.port import NODE, POD, Kube, KubeError, NotFoundError
 from sparewheel.notify.port import Notifier
+from sparewheel.remediation.decide.cancel import asked_to_cancel
 from sparewheel.remediation.decide.deliveries import enqueue
-from sparewheel.remediation.decide.events import kind_of, severity_of
+from sparewheel.remediation.decide.events import EVENT_VETO_OVERDUE, kind_of, severity_of
 from sparewheel.remediation.decide.observations import Gone, HealthView, NodeView, PodView, Unknown
 from sparewheel.remediation.decide.record import Change, is_open
 from sparewheel.remediation.decide.routing import routes_for
-from sparewheel.remediation.decide.veto import veto_reason
+from sparewheel.remediation.decide.veto import Sight, Verdict, veto_of
 from sparewheel.remediation.stages.journal import Journal
 from sparewheel.remediation.stages.replacer import Replacer
 from sparewheel.remediation.stages.views import node_view, pod_view
@@ -137,7 +138,7 @@ class Incident:
     async def routes(self, event: str, *, outcome: Outcome | None = None, action_needed: bool = False) -> list[str]:
         """Routes that tell the event; ``outcome``: the one that the incident is about to have."""
         kind = kind_of(event, outcome or self.record.status.outcome)
-        severity = severity_of(kind, action_needed=action_needed)
+        severity = severity_of(kind, action_needed=action_needed, overdue=event == EVENT_VETO_OVERDUE)
         return routes_for(await self.ports.fleet.policy(), self.record.spec.pool, kind, severity)
 
     async def tell(self, event: str) -> None:
@@ -160,6 +161,12 @@ class Incident:
             return Unknown(str(error))
         return tuple(pod_view(body) for body in found.items)
 
+    async def see_veto(self) -> Verdict:
+        """What holds the node, everything read afresh. A node that is gone has no veto of its own any more."""
+        pods, node = await self.see_pods(), await self.see_node()
+        rule = (await self.ports.fleet.policy()).veto
+        return veto_of(self.record, Sight(pods, node, (await self.pool()).spec, self.now(), rule))
+
     def places(self) -> Mapping[str, str]:
         """Slurm node name to Node, of all workers; for people to read."""
         return self.ports.fleet.places()
@@ -171,11 +178,14 @@ class Incident:
         await self.journal.refresh()
         if not is_open(self.record):
             raise PreconditionError(f"{self.name} is closed")
+        wish = asked_to_cancel(self.record)
+        if wish is not None:
+            raise PreconditionError(f"{self.name} is called off {wish.words}")
         if node:
             await self._recheck_node()
-        veto = veto_reason(await self.see_pods())
-        if veto:
-            raise PreconditionError(f"{self.name} waits for {veto}")
+        veto = await self.see_veto()
+        if veto.reason:
+            raise PreconditionError(f"{self.name} waits for {veto.reason}")
         if spare:
             await self._recheck_spare()
         self.lead()

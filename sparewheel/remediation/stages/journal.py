@@ -39,6 +39,10 @@ class Journal:
     def name(self) -> str:
         return self._current.metadata.name
 
+    def doubt(self) -> None:
+        """Somebody else wrote to the record: read it again before it is next decided by."""
+        self._certain = False
+
     async def refresh(self) -> None:
         """Read the record again; needed where it is not known whether the last write took effect."""
         async with self._lock:

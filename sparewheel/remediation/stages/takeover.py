@@ -18,7 +18,6 @@ from sparewheel.remediation.decide.budget import replacement_refused
 from sparewheel.remediation.decide.observations import PodView
 from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, replacement
 from sparewheel.remediation.decide.slurm_return import slurm_reason
-from sparewheel.remediation.decide.veto import veto_reason
 from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, reservation_name
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.replacer import Check
@@ -73,7 +72,7 @@ async def claim(incident: Incident) -> None:
 
 async def _claim(incident: Incident, pool: GpuPool) -> None:
     replacer, spec = incident.ports.replacer, incident.record.spec
-    veto = veto_reason(await incident.see_pods())
+    veto = (await incident.see_veto()).reason
     standing_by = await _standing_by(incident, pool)
     if veto or not standing_by:
         log.info("event=no_warm_spare incident=%s reason=%s", incident.name, veto or "none stands by")

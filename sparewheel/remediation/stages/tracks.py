@@ -10,7 +10,6 @@ from sparewheel.remediation.decide.next_step import NodeAction, Situation, Todo,
 from sparewheel.remediation.decide.observations import Observations
 from sparewheel.remediation.decide.record import ended, is_open, waiting
 from sparewheel.remediation.decide.spares import SpareAction, next_spare_step
-from sparewheel.remediation.decide.veto import veto_reason
 from sparewheel.remediation.stages import closed, detected, drained, fenced, replaced, slurm_return, takeover, vetoed
 from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages.incident import Incident
@@ -21,13 +20,15 @@ RETURN_SECONDS = 0.3
 
 async def node_pass(incident: Incident, *, fault_open: bool | None = True) -> float | None:
     """The node track: at most one step of each kind, then look again."""
+    await incident.journal.make_sure()
     seen = await observe(incident)
     try:
         pool = await incident.pool()
     except NotFoundError:
         await closed.abandon(incident, f"pool {incident.record.spec.pool} was deleted")
         return None
-    step = next_step(incident.record, seen, Situation(pool.spec, incident.now(), fault_open))
+    rule = (await incident.ports.fleet.policy()).veto
+    step = next_step(incident.record, seen, Situation(pool.spec, incident.now(), rule, fault_open))
     if step.done:
         return None
     look_at = incident.now() + timedelta(seconds=step.look_again_seconds)
@@ -64,6 +65,7 @@ async def _do(incident: Incident, todo: Todo) -> bool:
         NodeAction.FENCE: fenced.act,
         NodeAction.RESTORE_SLURM: slurm_return.restore,
         NodeAction.VETO: vetoed.act,
+        NodeAction.VETO_OVERDUE: vetoed.escalate,
         NodeAction.VETO_OVER: vetoed.lift,
         NodeAction.BEGIN_DRAIN: drained.act,
         NodeAction.RETIRE: replaced.retire,
@@ -71,10 +73,11 @@ async def _do(incident: Incident, todo: Todo) -> bool:
     }
     reasoned = {
         NodeAction.STAND_DOWN: closed.stand_down,
-        NodeAction.CANCEL: closed.cancel,
         NodeAction.SUPERSEDE: closed.supersede,
         NodeAction.DRAINED: drained.finish,
     }
+    if todo.call_off is not None:
+        return await closed.call_off(incident, todo.call_off)
     if todo.action in whole:
         return await whole[todo.action](incident)
     if todo.action in reasoned:
@@ -102,9 +105,9 @@ async def spare_pass(incident: Incident) -> float | None:
         pool = await incident.pool()
     except NotFoundError:
         return None  # the node track ends the incident
-    pods = await incident.see_pods() if ended(incident.record.status, NodeStage.FENCED) else ()
+    veto = (await incident.see_veto()).reason if ended(incident.record.status, NodeStage.FENCED) else ""
     incidents = await incident.ports.fleet.incidents()
-    step = next_spare_step(incident.record, pool.spec, veto_reason(pods), incidents, incident.now())
+    step = next_spare_step(incident.record, pool.spec, veto, incidents, incident.now())
     if step.done:
         return await (_took_over(incident) if pool.spec.warm_spares else _slurm_back(incident))
     acts = {

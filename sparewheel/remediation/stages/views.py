@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from sparewheel.api.names import LABEL_APP_NAME, LABEL_VETO, SLINKY_POD_HOSTNAME, VETO_VALUE
+from sparewheel.api.names import ANNOTATION_VETO, LABEL_APP_NAME, LABEL_VETO, SLINKY_POD_HOSTNAME, VETO_VALUE
 from sparewheel.kube.port import Json
 from sparewheel.remediation.decide.observations import JobView, NodeView, PodView, SlurmNodeView
 from sparewheel.slurm.port import SlurmJob, SlurmNode
@@ -58,6 +58,7 @@ def pod_view(body: Json) -> PodView:
         app_name=labels.get(LABEL_APP_NAME, ""),
         hostname=labels.get(SLINKY_POD_HOSTNAME, ""),
         veto=labels.get(LABEL_VETO) == VETO_VALUE,
+        veto_note=_strings(metadata, "annotations").get(ANNOTATION_VETO, ""),
         daemon=any(owner.get("kind") == "DaemonSet" for owner in owners),
         mirror=_MIRROR in _strings(metadata, "annotations"),
         finished=_part(body, "status").get("phase") in {"Succeeded", "Failed"},

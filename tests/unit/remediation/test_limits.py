@@ -9,8 +9,7 @@ from sparewheel.api.remediation import FenceKind, JobRecord, NodeStage, Outcome,
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.remediation.decide.budget import breaker_open, fenced_within, replacement_refused
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
-from sparewheel.remediation.decide.observations import HealthView, PodView, SlurmNodeView, Unknown
-from sparewheel.remediation.decide.veto import veto_reason
+from sparewheel.remediation.decide.observations import HealthView, PodView, SlurmNodeView
 from tests.support.incidents import at, claimed, fenced, node, pool, remediation, stage, worker
 
 
@@ -61,18 +60,6 @@ def test_only_fences_that_end_jobs_count() -> None:
     drained.status.fence = FenceKind.DRAIN
     dry.spec.dry_run = True
     assert fenced_within([drained, dry], at(10), 300) == set()
-
-
-# -------------------------------------------------------------------- veto
-def test_a_pod_with_the_label_vetoes_until_it_has_ended() -> None:
-    assert veto_reason((PodView("eval", "team", "u", veto=True),)) == "the veto of pod team/eval"
-    assert veto_reason((PodView("eval", "team", "u", veto=True, finished=True),)) == ""
-    assert veto_reason((PodView("eval", "team", "u", veto=True, deletion_due=at(0)),)) != ""
-    assert veto_reason((worker(),)) == ""
-
-
-def test_a_look_up_that_failed_vetoes() -> None:
-    assert "503" in veto_reason(Unknown("list Pod: 503"))
 
 
 # -------------------------------------------------------------------- the gate before the worker pod goes

@@ -1,0 +1,61 @@
+"""Looks at the spares that stand by in the cluster: one that fell ill is found before it is needed.
+
+A spare outside the cluster can't be looked at; its join and its checks say how it is.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostStatus
+from sparewheel.capacity import steps
+from sparewheel.capacity.checks import trouble_of
+from sparewheel.capacity.claims import PERSON, ClaimedError, claim, is_free
+from sparewheel.capacity.hosts import hosts_of, swap_status
+from sparewheel.capacity.port import Check
+from sparewheel.capacity.steps import Site
+from sparewheel.kube.port import ConflictError
+
+AGAIN: Final = timedelta(minutes=30)
+"""How old a passed check may be before it is noted anew; half of what counts as recent when a spare is chosen."""
+
+
+async def look_at_spares(site: Site) -> list[str]:
+    """Quarantine what reports a fault, note when the others passed. One that doesn't report is left as it is."""
+    if not site.require_health:
+        return []
+    notes: list[str] = []
+    for host in await hosts_of(site.kube, site.namespace, site.pool.metadata.name):
+        if is_free(host) and host.status.node_name is not None:
+            notes += await _look(site, host)
+    return notes
+
+
+async def _look(site: Site, host: GpuHost) -> list[str]:
+    now, name = site.clock.now(), host.spec.host
+    trouble = await trouble_of(site.kube, host, now)
+    if trouble:
+        owner = f"{PERSON}{name}"
+        ours = Claim(owner=owner, purpose="fell ill while it stood by", time=now)
+        site.before_write()
+        try:
+            held = await claim(site.kube, site.namespace, host.metadata.name, ours, is_free)
+        except (ClaimedError, ConflictError):
+            return []  # an incident has it, and its own checks
+        await steps.quarantine(site, held, owner, f"as a spare, {trouble}")
+        return [f"spare {name} is quarantined: {trouble}"]
+    checked = host.status.checked_at
+    if checked is not None and now - checked < AGAIN:
+        return []
+    if (await steps.check(site, host)).check is Check.PASSED:
+
+        def passed(status: GpuHostStatus) -> None:
+            status.checked_at = now
+
+        site.before_write()
+        try:
+            await swap_status(site.kube, host, passed)
+        except ConflictError:
+            return []  # claimed meanwhile; it is checked again there
+    return []

@@ -1,0 +1,49 @@
+"""A person calls an incident off: what they said, and whether it is still possible. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparewheel.api.names import ANNOTATION_CANCEL
+from sparewheel.api.remediation import Remediation, RemediationStatus
+from sparewheel.remediation.decide.observations import NodeView
+from sparewheel.remediation.decide.record import is_open
+
+BY_UNCORDON = "uncordon"
+
+
+@dataclass(frozen=True, slots=True)
+class CallOff:
+    """Who called it off and why. ``by`` is ``uncordon`` where a person took the cordon off, whoever that was."""
+
+    by: str
+    why: str
+
+    @property
+    def words(self) -> str:
+        return f"by {self.by}: {self.why}"
+
+
+def past_recall(status: RemediationStatus) -> str:
+    """Why the incident can't be called off any more; empty while it can."""
+    if status.replacement.admitted_at is not None:
+        return f"spare {status.replacement.spare_host} serves in the node's place already"
+    if status.replacement.worker_deleted_at is not None:
+        return "the node's worker pod was deleted already"
+    return ""
+
+
+def asked_to_cancel(remediation: Remediation) -> CallOff | None:
+    """The wish written on this record; a wish on another record, of the same node too, is none of its business."""
+    text = remediation.metadata.annotations.get(ANNOTATION_CANCEL, "")
+    if not text or not is_open(remediation) or past_recall(remediation.status):
+        return None
+    by, _, why = text.partition(": ")
+    return CallOff(by, why or "no reason given")
+
+
+def uncordoned(remediation: Remediation, node: NodeView) -> CallOff | None:
+    status = remediation.status
+    if status.owned.cordon and not node.unschedulable and not past_recall(status):
+        return CallOff(BY_UNCORDON, f"node {node.name} was uncordoned by a person")
+    return None

@@ -1,0 +1,199 @@
+"""A person calls an incident off: what is ours goes, what is done stays, no other incident minds; vetoes that end."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from sparewheel.api.faults import Action
+from sparewheel.api.names import (
+    ANNOTATION_REMEDIATION,
+    ANNOTATION_REPLACE_REQUEST,
+    ANNOTATION_VETO,
+    SLINKY_NODE_CORDON_REASON,
+    TAINT_FAULT,
+)
+from sparewheel.api.remediation import Outcome
+from sparewheel.api.remediation_policy import RemediationPolicySpec, VetoEscalation, VetoRule
+from sparewheel.cli.commands.cancel import ask_to_cancel
+from sparewheel.cli.common import CommandError
+from sparewheel.kube.port import NODE, Json
+from tests.support.fake_replacer import FakeHost
+from tests.support.play import deletions, healed, playing, training, waits_for
+from tests.support.world import World, until
+
+pytestmark = pytest.mark.looptime
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def cancel(world: World, name: str | None = None) -> None:
+    await ask_to_cancel(world.kube, name or world.record().metadata.name, "ada", "a false alarm", NOW)
+
+
+def no_trace(world: World, node: str = "gpu-1") -> None:
+    body = world.node(node)
+    annotations = body["metadata"].get("annotations", {})
+    assert not {ANNOTATION_REMEDIATION, SLINKY_NODE_CORDON_REASON, ANNOTATION_REPLACE_REQUEST} & annotations.keys()
+    taints: list[Json] = body["spec"].get("taints") or []
+    assert TAINT_FAULT not in [taint["key"] for taint in taints]
+    assert not body["spec"].get("unschedulable")
+    assert not any(slurm.down for slurm in world.slurm.node_table.values())
+
+
+async def test_while_it_waits_for_a_spare() -> None:
+    world = World(spares=0)
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: "spare" in waits_for(world))
+        await cancel(world)
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 10)
+        status = world.record().status
+        assert status.message == "Cancelled by ada at 2026-01-01T00:00:00.000000Z: a false alarm."
+        assert status.cancelled_by == "ada at 2026-01-01T00:00:00.000000Z"
+        no_trace(world)
+        with pytest.raises(CommandError, match="has ended already"):
+            await cancel(world)
+
+
+async def test_in_the_middle_of_the_grace_the_claim_is_given_back() -> None:
+    world = World(grace_seconds=60)
+    async with playing(world):
+        job = await training(world, save_seconds=50.0)
+        world.break_gpu("gpu-1")
+        await until(lambda: bool(world.records()) and world.record().status.replacement.claimed_at is not None)
+        await cancel(world)
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 10)
+        spare = world.capacity.hosts["gpu-3"]
+        assert (spare.owner, spare.phase) == ("", "Spare")
+        assert deletions(world) == [], "nothing was deleted"
+        no_trace(world)
+        await until(lambda: job.state == "RUNNING" and job.restart_count == 1)
+        await until(lambda: all(one.closed for one in world.record().status.jobs))
+
+
+@pytest.mark.parametrize("by_uncordon", [True, False])
+async def test_an_uncordon_in_the_middle_of_the_drain(by_uncordon: bool) -> None:
+    """NVSentinel 753: annotations stale after a manual uncordon."""
+    world = World(grace_seconds=60)
+    async with playing(world):
+        await training(world, save_seconds=50.0)
+        world.break_gpu("gpu-1")
+        await until(lambda: "save within their grace" in waits_for(world))
+        if by_uncordon:
+            body = world.node("gpu-1")
+            body["spec"]["unschedulable"] = False
+            world.kube.put(NODE, body)
+        else:
+            await cancel(world)
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 10)
+        assert world.record().status.cancelled_by.startswith("uncordon" if by_uncordon else "ada at ")
+        assert world.record().status.message.startswith("Cancelled by ")
+        no_trace(world)
+        assert world.capacity.hosts["gpu-3"].owner == ""
+
+
+async def test_too_late_is_told_and_changes_nothing() -> None:
+    world = World()
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: bool(world.records()) and world.record().status.replacement.worker_deleted_at is not None)
+        with pytest.raises(CommandError, match="can't be called off any more: the node's worker pod was deleted"):
+            await cancel(world)
+        await healed(world)
+
+
+async def test_the_end_of_an_old_incident_does_not_end_a_new_one() -> None:
+    """NVSentinel 1451: cancel of the old incident kills the new one."""
+    world = World(spares=0)
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: "spare" in waits_for(world))
+        old = world.record().metadata.name
+        await cancel(world)
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 10)
+        world.faults.clear()
+        world.break_gpu("gpu-1", gpu=5)
+        await until(lambda: len(world.records()) == 2)
+        with pytest.raises(CommandError, match="has ended already"):
+            await cancel(world, old)
+        world.capacity.hosts["late"] = FakeHost("late")
+        await until(lambda: any(record.status.outcome is Outcome.HEALED for record in world.records()))
+        assert {record.metadata.name: record.status.outcome for record in world.records()}[old] is Outcome.CANCELLED
+
+
+async def test_a_wish_of_a_person_that_was_called_off_leaves_the_node_too() -> None:
+    world = World(spares=0)
+    async with playing(world):
+        await training(world)
+        patch = {"metadata": {"annotations": {ANNOTATION_REPLACE_REQUEST: "bob at noon: it hums"}}}
+        await world.kube.merge_patch(NODE, "gpu-1", patch)
+        await until(lambda: "spare" in waits_for(world))
+        assert world.record().spec.requested_by == "bob at noon: it hums"
+        await cancel(world)
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 10)
+        no_trace(world)
+        await asyncio.sleep(60)
+        assert len(world.records()) == 1
+
+
+# -------------------------------------------------------------------- vetoes that end, and vetoes that last
+async def test_a_nodes_veto_with_an_end() -> None:
+    world = World()
+    async with playing(world):
+        await training(world)
+        body = world.node("gpu-1")
+        until_then = world.clock.now().replace(microsecond=0)
+        until_then = until_then.replace(minute=until_then.minute + 3)
+        body["metadata"].setdefault("annotations", {})[ANNOTATION_VETO] = f"until={until_then.isoformat()}; profiling"
+        world.kube.put(NODE, body)
+        world.break_gpu("gpu-1")
+        await until(lambda: "veto on node gpu-1 until" in waits_for(world))
+        assert "(profiling)" in waits_for(world)
+        assert (deletions(world), world.capacity.log) == ([], [])
+        await healed(world, 300)
+        assert world.clock.now() >= until_then
+
+
+async def test_a_pool_paused_in_the_middle_holds_and_goes_on() -> None:
+    world = World(grace_seconds=60)
+    async with playing(world):
+        await training(world, save_seconds=50.0)
+        world.break_gpu("gpu-1")
+        await until(lambda: "save within their grace" in waits_for(world))
+        world.put_pool(paused=True)
+        await until(lambda: waits_for(world) == "pool gpu, which is paused")
+        await asyncio.sleep(120)
+        assert deletions(world) == []
+        world.put_pool()
+        await healed(world)
+
+
+@pytest.mark.parametrize("escalate", list(VetoEscalation))
+async def test_a_veto_that_lasts_pages_or_gives_way(escalate: VetoEscalation) -> None:
+    world = World()
+    world.put_policy(RemediationPolicySpec(veto=VetoRule(max_seconds=100, escalate=escalate), routes=world.routes))
+    async with playing(world):
+        await training(world)
+        world.veto("gpu-1")
+        world.break_gpu("gpu-1", action=Action.REPLACE)
+        await until(lambda: "veto" in waits_for(world))
+        await asyncio.sleep(90)
+        assert len(world.receiver.of("incident.waiting")) == 1
+        if escalate is VetoEscalation.PAGE:
+            await asyncio.sleep(200)
+            told = world.receiver.of("incident.waiting")
+            assert [(event["severity"], event["actionNeeded"]) for event in told] == [
+                ("warning", False),
+                ("critical", True),
+            ]
+            assert deletions(world) == []
+        else:
+            await healed(world)
+            stages = {record.name.value: record.message for record in world.record().status.stages}
+            assert stages["vetoed"] == "the veto of pod other/eval, set aside by the policy after 100 s"
+            assert "evict eval" in deletions(world)
