@@ -22,10 +22,28 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
+class NodeActionKind(StrEnum):
+    """What a node's helper can do on its own host."""
+
+    RESET_GPU = "reset_gpu"
+    REBOOT = "reboot"
+
+
+class NodeActionState(StrEnum):
+    RUNNING = "running"
+    """Written down before it is begun; a reboot stays so until the next boot reports."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """It was begun and didn't help, or it is not known how it ended."""
+    REFUSED = "refused"
+    """Nothing was touched: the GPU is held, the deadline has passed, or the request can't be read."""
+
+
 class FaultSource(StrEnum):
     KERNEL_LOG = "kernel_log"
     NVML = "nvml"
     DEVICE_COUNT = "device_count"
+    INFINIBAND = "infiniband"
     HEARTBEAT = "heartbeat"
     NODE_CONDITION = "node_condition"
     MANUAL = "manual"

@@ -49,6 +49,9 @@ ANNOTATION_HOST_REQUEST: Final = f"{GROUP}/request"
 """On a GpuHost: a person wants it released or quarantined; JSON, see ``api.gpu_host.HostRequest``."""
 ANNOTATION_HOST_ANSWER: Final = f"{GROUP}/answer"
 """On a GpuHost: what became of the last such request, in words."""
+ANNOTATION_NODE_ACTION: Final = f"{GROUP}/node-action"
+"""On a Node: the controller asks the node's helper for an action (``sparewheel.api.node_action``); the answer stands in
+NodeHealth's ``status.action``."""
 
 # Node condition written by the agent.
 CONDITION_GPU_HEALTHY: Final = "GpuHealthy"
@@ -62,6 +65,11 @@ CODE_NODE_LOST: Final = "NODE_LOST"
 CODE_GPU_OFF_BUS: Final = "GPU_OFF_BUS"
 CODE_GPU_MISSING: Final = "GPU_MISSING"
 CODE_MANUAL: Final = "MANUAL"
+CODE_ECC_UNCORRECTABLE: Final = "ECC_UNCORRECTABLE"
+CODE_HCA_MISSING: Final = "HCA_MISSING"
+CODE_IB_PORT_DOWN: Final = "IB_PORT_DOWN"
+CODE_IB_LINK_FLAPPING: Final = "IB_LINK_FLAPPING"
+CODE_IB_LINK_ERRORS: Final = "IB_LINK_ERRORS"
 
 # Slinky (slurm-operator v1beta1; names from its API's well-known keys).
 SLINKY_GROUP: Final = "slinky.slurm.net"

@@ -7,6 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
+from sparewheel.api.enums import NodeActionKind, NodeActionState
 from sparewheel.api.faults import Fault
 
 
@@ -21,6 +22,22 @@ class JobProcesses(ApiModel):
 
     job_id: int
     processes: int = Field(ge=0)
+
+
+class NodeAction(ApiModel):
+    """The last thing that the node's helper was asked to do, by the request's id."""
+
+    id: str
+    kind: NodeActionKind | None = None
+    """None: the request could not be read."""
+    device: str = ""
+    """PCI address of the GPU, for a reset."""
+    state: NodeActionState
+    message: str = ""
+    time: Time
+    """When it came into this state."""
+    boot_id: str = ""
+    """The boot in which it was begun: a reboot succeeded once another one reports."""
 
 
 class NodeHealthSpec(ApiModel):
@@ -42,6 +59,8 @@ class NodeHealthStatus(ApiModel):
     kernel_log_sequence: int | None = None
     """Sequence number of the last kernel log record read in this boot; a restarted agent goes on from there."""
     message: str = ""
+    action: NodeAction | None = None
+    """Written by the node's helper, where the stack allows one."""
 
 
 class NodeHealth(ApiObject):
