@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sparewheel.api.names import AGENT_APP_NAME, LABEL_POOL, SLINKY_GROUP, SLINKY_VERSION
+from sparewheel.api.names import AGENT_APP_NAME, CONTROLLER_ACCOUNT, LABEL_POOL, SLINKY_GROUP, SLINKY_VERSION
 
 SLURM_NAMESPACE: Final = "slurm"
 OPERATOR_NAMESPACE: Final = "slinky"
@@ -32,7 +32,7 @@ STATE_CLAIM: Final = "slurm-state"
 DATABASE_CLAIM: Final = "slurm-database"
 
 AGENT: Final = AGENT_APP_NAME
-CONTROLLER: Final = "sparewheel-controller"
+CONTROLLER: Final = CONTROLLER_ACCOUNT
 
 SLURM_ID: Final = 401
 """uid and gid of user slurm in Slinky's images."""

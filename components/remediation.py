@@ -14,6 +14,7 @@ from components.manifest import metadata, raw
 from components.names import CONTROLLER, off_gpu_nodes
 from components.rbac import controller_access
 from components.slinky import container
+from sparewheel.api.action_admission import action_admission_manifests
 from sparewheel.api.admission import admission_manifests
 from sparewheel.api.crd import crd_manifests
 from sparewheel.api.gpu_pool import SecretKeyRef
@@ -21,6 +22,7 @@ from sparewheel.api.names import API_VERSION, NAMESPACE, POLICY_NAME
 from sparewheel.api.remediation_policy import LemonRule, RemediationPolicySpec, VetoRule
 from sparewheel.api.routes import Person, Route
 from stacks.base import CREDENTIALS_SECRET
+from stacks.conditions import condition_rules
 from stacks.config import StackConfig
 from stacks.routes import RouteArea, secret_fields
 
@@ -33,6 +35,7 @@ def policy_spec(config: StackConfig) -> RemediationPolicySpec:
     return RemediationPolicySpec(
         dry_run=healing.dry_run,
         fault_overrides=healing.fault_overrides,
+        node_conditions=condition_rules(healing.node_conditions),
         routes=[route(one) for one in healing.routes],
         people={
             user.name: Person(email=user.email or "", slack=user.slack or "")
@@ -100,7 +103,7 @@ class Remediation(pulumi.ComponentResource):
         return [namespace, *kinds]
 
     def _admission(self, kinds: list[pulumi.Resource]) -> list[pulumi.Resource]:
-        """An agent writes about its own node only."""
+        """An agent writes about its own node only; the controller alone asks for actions on nodes."""
         return [
             k8s.apiextensions.CustomResource(
                 f"{manifest['kind'].lower()}-{manifest['metadata']['name']}",
@@ -110,7 +113,7 @@ class Remediation(pulumi.ComponentResource):
                 spec=manifest["spec"],
                 opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
             )
-            for manifest in admission_manifests()
+            for manifest in (*admission_manifests(), *action_admission_manifests())
         ]
 
     def _controller(self, config: StackConfig, depends_on: list[pulumi.Resource]) -> None:

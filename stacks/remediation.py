@@ -11,6 +11,7 @@ from sparewheel.api.faults import Action
 from sparewheel.api.names import CODE_GPU_MISSING, CODE_GPU_OFF_BUS
 from sparewheel.api.remediation_policy import MAX_ROUTES, VetoEscalation
 from stacks.base import AbsolutePath, Area
+from stacks.conditions import NodeCondition
 from stacks.routes import RouteConfig, wrong_together
 
 CODES: Final = (CODE_GPU_OFF_BUS, CODE_GPU_MISSING)
@@ -47,6 +48,9 @@ class RemediationConfig(Area):
     replicas: int = Field(default=2, ge=1, le=5, description="controllers; one leads, the others stand by")
     fault_overrides: dict[str, Action] = Field(
         default_factory=dict[str, Action], description="by fault code, such as 'XID 63: replace'"
+    )
+    node_conditions: list[NodeCondition] = Field(
+        default_factory=list[NodeCondition], description="conditions of other programs that tell a fault"
     )
     routes: list[RouteConfig] = Field(default_factory=list[RouteConfig], max_length=MAX_ROUTES)
     max_fenced_nodes: int = Field(default=10, ge=1)

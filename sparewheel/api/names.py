@@ -55,6 +55,10 @@ NodeHealth's ``status.action``."""
 
 # Node condition written by the agent.
 CONDITION_GPU_HEALTHY: Final = "GpuHealthy"
+OWN_CONDITIONS: Final = frozenset(
+    ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable", CONDITION_GPU_HEALTHY)
+)
+"""Node conditions of the kubelet, the network and our agent; every other one is somebody else's."""
 REASON_ALL_HEALTHY: Final = "AllGpusHealthy"
 REASON_FAULT_OPEN: Final = "FaultOpen"
 REASON_COUNT_MISMATCH: Final = "DeviceMissing"
@@ -100,6 +104,8 @@ AGENT_APP_NAME: Final = "sparewheel-agent"
 """Value of ``app.kubernetes.io/name`` on the agents' pods."""
 AGENT_ACCOUNT: Final = AGENT_APP_NAME
 """Service account of the agents, in our namespace; an admission policy binds it to its node."""
+CONTROLLER_ACCOUNT: Final = "sparewheel-controller"
+"""Service account of the controller, in our namespace; an admission policy lets it alone ask for actions on nodes."""
 CONTROLLER_LEASE: Final = "sparewheel-controller"
 POLICY_NAME: Final = "default"
 

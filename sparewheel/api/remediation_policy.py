@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
 from sparewheel.api.faults import Action
+from sparewheel.api.node_conditions import NodeConditionRule
 from sparewheel.api.routes import Person, Route
 
 MAX_ROUTES = 64
@@ -40,6 +41,8 @@ class RemediationPolicySpec(ApiModel):
     dry_run: bool = False
     fault_overrides: dict[str, Action] = Field(default_factory=dict[str, Action])
     """By fault code, e.g. ``XID 63: replace``; wins over the catalogue."""
+    node_conditions: list[NodeConditionRule] = Field(default_factory=list[NodeConditionRule])
+    """Faults that other programs tell by a Node condition; the first rule that fits one counts."""
     routes: list[Route] = Field(default_factory=list[Route], max_length=MAX_ROUTES)
     people: dict[str, Person] = Field(default_factory=dict[str, Person])
     """By Slurm user: where the owner of a job is reached."""

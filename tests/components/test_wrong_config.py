@@ -118,6 +118,12 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("a user's address that is none", lambda raw: raw["users"][0].update(email="alice"), "users.0.email:",
      "no mail address"),
     ("a Slack name for an id", lambda raw: raw["users"][0].update(slack="@alice"), "users.0.slack:", "U012AB3CD"),
+    ("condition with quotes", lambda raw: raw["remediation"].update(
+        node_conditions=[{"type": '"XidCriticalError"', "action": "replace"}]),
+     "remediation.node_conditions.0.type:", "write it bare"),
+    ("condition of ours", lambda raw: raw["remediation"].update(
+        node_conditions=[{"type": "GpuHealthy", "status": "False", "action": "replace"}]),
+     "remediation.node_conditions.0.type:", "our agent's own"),
     ("an area that isn't one", lambda raw: raw.update(login=3), "login:", "3"),
 ]  # fmt: skip
 

@@ -6,12 +6,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from sparewheel.api.faults import Fault
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, InvalidError, Json, NotFoundError, UnavailableError
 from sparewheel.remediation.controller.own_ends import OwnEnds
 from sparewheel.remediation.controller.state import State
+from sparewheel.remediation.decide.conditions import condition_faults
+from sparewheel.remediation.decide.observations import NodeView
 from sparewheel.remediation.decide.record import fold
 from sparewheel.remediation.decide.silence import Silence
 from sparewheel.remediation.decide.triage import Fold, New, Report, triage
@@ -47,6 +50,7 @@ class Scout:
             return None
         now = self.state.clock.monotonic_seconds()
         health = self.state.healths.get(node)
+        reported = tuple(health.status.faults) if health else ()
         silence = Silence(
             agent_seconds=self.state.heartbeats.silent_seconds(node, now),
             kubelet_seconds=self.state.leases.silent_seconds(node, now),
@@ -55,11 +59,19 @@ class Scout:
         return Report(
             node=view,
             boot_id=health.status.boot_id if health else "",
-            faults=tuple(health.status.faults) if health else (),
+            faults=(*reported, *self._conditions(view, reported)),
             fresh=self.state.heartbeats.last_heard(node) is not None,
             heartbeat=health.status.heartbeat_time if health else None,
             silence=silence,
         )
+
+    def _conditions(self, node: NodeView, reported: tuple[Fault, ...]) -> tuple[Fault, ...]:
+        rules = self.state.policy_spec.node_conditions
+        if not rules or not node.conditions:
+            return ()
+        incident = self.state.open_incident(node.name)
+        in_work = [] if incident is None else [incident.spec.fault, *incident.status.more_faults]
+        return condition_faults(node.conditions, rules, reported, {(fault.code, fault.device) for fault in in_work})
 
     async def triage(self, node: str) -> float | None:
         """A new incident, a fault folded into the open one, or nothing."""

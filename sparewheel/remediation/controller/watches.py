@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -13,7 +14,14 @@ from pydantic import ValidationError
 from sparewheel.api.base import ApiObject
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, LABEL_APP_NAME, LABEL_POOL, POLICY_NAME, SLURMD_APP_NAME
+from sparewheel.api.names import (
+    ANNOTATION_NOTIFY_TEST,
+    LABEL_APP_NAME,
+    LABEL_POOL,
+    OWN_CONDITIONS,
+    POLICY_NAME,
+    SLURMD_APP_NAME,
+)
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
@@ -34,6 +42,7 @@ from sparewheel.remediation.stages.views import node_view, pod_view
 
 log = logging.getLogger("sparewheel.remediation")
 
+MAX_WORDS = 300
 Wake = Callable[[str, str], None]
 """Kind and name of what to look at."""
 
@@ -44,14 +53,14 @@ def slim_node(body: Json) -> Json:
     status: Json = body.get("status") or {}
     info: Json = status.get("nodeInfo") or {}
     conditions: list[Json] = status.get("conditions") or []
-    ready = [{"type": "Ready", "status": c.get("status")} for c in conditions if c.get("type") == "Ready"]
+    kept_conditions = [_slim_condition(c) for c in conditions if c.get("type") not in OWN_CONDITIONS - {"Ready"}]
     spec: Json = body.get("spec") or {}
     kept = ("name", "uid", "resourceVersion", "labels", "annotations")
     return {
         "metadata": {key: metadata[key] for key in kept if key in metadata},
         "spec": {key: spec[key] for key in ("unschedulable", "taints", "providerID") if key in spec},
         "status": {
-            "conditions": ready,
+            "conditions": kept_conditions,
             "nodeInfo": {"bootID": info.get("bootID", "")},
         },
     }
@@ -66,6 +75,18 @@ def slim_worker(body: Json) -> Json:
         "metadata": {key: metadata[key] for key in kept if key in metadata},
         "spec": {"nodeName": spec.get("nodeName", "")},
     }
+
+
+def _slim_condition(row: Json) -> Json:
+    """Most conditions say that all is well, in many words that nobody reads; their names are the same on each node."""
+    status = row.get("status")
+    slim: Json = {"type": sys.intern(str(row.get("type", ""))), "status": status}
+    if row.get("type") != "Ready":
+        slim["lastTransitionTime"] = row.get("lastTransitionTime")
+        slim["reason"] = sys.intern(str(row.get("reason") or ""))
+        if status == "True":
+            slim["message"] = str(row.get("message") or "")[:MAX_WORDS]
+    return slim
 
 
 def whole(body: Json) -> Json:

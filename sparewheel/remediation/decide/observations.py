@@ -23,6 +23,17 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
+class ConditionView:
+    """A Node condition that neither the kubelet nor our agent wrote. ``since``: its ``lastTransitionTime``."""
+
+    type: str
+    status: str
+    since: datetime
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     name: str
     uid: str
@@ -34,6 +45,7 @@ class NodeView:
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     boot_id: str = ""
     provider_id: str = ""
+    conditions: tuple[ConditionView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

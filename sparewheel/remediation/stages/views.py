@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from sparewheel.api.names import ANNOTATION_VETO, LABEL_APP_NAME, LABEL_VETO, SLINKY_POD_HOSTNAME, VETO_VALUE
+from sparewheel.api.names import (
+    ANNOTATION_VETO,
+    LABEL_APP_NAME,
+    LABEL_VETO,
+    OWN_CONDITIONS,
+    SLINKY_POD_HOSTNAME,
+    VETO_VALUE,
+)
 from sparewheel.kube.port import Json
-from sparewheel.remediation.decide.observations import JobView, NodeView, PodView, SlurmNodeView
+from sparewheel.remediation.decide.observations import ConditionView, JobView, NodeView, PodView, SlurmNodeView
 from sparewheel.slurm.port import SlurmJob, SlurmNode
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -42,7 +49,27 @@ def node_view(body: Json) -> NodeView:
         annotations=_strings(metadata, "annotations"),
         boot_id=str(_part(_part(body, "status"), "nodeInfo").get("bootID", "")),
         provider_id=str(spec.get("providerID", "")),
+        conditions=_foreign_conditions(body),
     )
+
+
+def _foreign_conditions(body: Json) -> tuple[ConditionView, ...]:
+    """One without a readable time can't be dated, and so can't be told from an earlier one: it is left out."""
+    found: list[ConditionView] = []
+    for row in cast("list[dict[str, Any]]", _part(body, "status").get("conditions") or []):
+        since, kind = _time(row.get("lastTransitionTime")), str(row.get("type", ""))
+        if kind not in OWN_CONDITIONS and since is not None:
+            words = (str(row.get("reason") or ""), str(row.get("message") or ""))
+            found.append(ConditionView(kind, str(row.get("status", "")), since, *words))
+    return tuple(found)
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None
 
 
 def pod_view(body: Json) -> PodView:

@@ -1,0 +1,56 @@
+"""What a stack says about Node conditions that other programs write, such as node-problem-detector or NVSentinel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from sparewheel.api.faults import Action
+from sparewheel.api.names import OWN_CONDITIONS
+from sparewheel.api.node_conditions import CONDITION_TYPE, NodeConditionRule
+from stacks.base import Area
+
+
+class NodeCondition(Area):
+    """One condition that tells a fault."""
+
+    type: str = Field(description="the condition's type, as 'kubectl describe node' shows it")
+    status: Literal["True", "False"] = Field(default="True", description="with which status it tells a fault")
+    reason: str = Field(default="", description="only with this reason; any, when left out")
+    code: str = Field(default="", description="fault code that it stands for, such as 'XID 79'; else its own")
+    action: Action = Field(description="what it asks for, such as replace")
+
+    @field_validator("type", "reason", "code")
+    @classmethod
+    def _no_quotes(cls, text: str) -> str:
+        if text != text.strip("\"' "):
+            msg = f"{text!r} has quotes or blanks that no condition has; write it bare"
+            raise ValueError(msg)
+        return text
+
+    @field_validator("type")
+    @classmethod
+    def _somebody_elses(cls, kind: str) -> str:
+        if kind in OWN_CONDITIONS:
+            msg = f"{kind} is the kubelet's or our agent's own, and is looked at already; name another program's"
+            raise ValueError(msg)
+        if not re.fullmatch(CONDITION_TYPE, kind):
+            msg = f"{kind!r} can't be the type of a condition: letters, digits, dash, dot, underscore, slash"
+            raise ValueError(msg)
+        return kind
+
+    @field_validator("code")
+    @classmethod
+    def _a_code(cls, code: str) -> str:
+        if code and not re.fullmatch(r"[A-Z][A-Z0-9_]*( [A-Za-z0-9_./-]+)?", code):
+            msg = f"{code!r} is no fault code; write one such as 'XID 79' or GPU_OFF_BUS, or leave it out"
+            raise ValueError(msg)
+        return code
+
+
+def condition_rules(conditions: Sequence[NodeCondition]) -> list[NodeConditionRule]:
+    """As the cluster is told."""
+    return [NodeConditionRule(**dict(condition)) for condition in conditions]

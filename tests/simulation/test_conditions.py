@@ -1,0 +1,74 @@
+"""Other programs' findings: a Node condition heals a node; with the kernel's line of that event it is one incident."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sparewheel.api.enums import Action
+from sparewheel.api.node_conditions import NodeConditionRule
+from sparewheel.api.remediation import Outcome
+from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.kube.port import NODE
+from tests.support.play import playing, training
+from tests.support.world import World, until
+
+pytestmark = pytest.mark.looptime
+
+RULES = RemediationPolicySpec(node_conditions=[NodeConditionRule(type="XidCriticalError", action=Action.REPLACE)])
+
+
+async def find(world: World, node: str) -> None:
+    """Somebody's detector writes its condition."""
+    row = {
+        "type": "XidCriticalError",
+        "status": "True",
+        "reason": "XID",
+        "lastTransitionTime": world.clock.now().isoformat(),
+    }
+    status = world.node(node).get("status", {})
+    rows = [*status.get("conditions", []), row]
+    await world.kube.merge_patch(NODE, node, {"status": {"conditions": rows}}, subresource="status")
+
+
+def healed(world: World) -> bool:
+    return [record.status.outcome for record in world.records()] == [Outcome.HEALED]
+
+
+async def test_a_condition_alone_heals_the_node() -> None:
+    world = World()
+    world.put_policy(RULES)
+    async with playing(world):
+        await training(world)
+        await find(world, "gpu-1")
+        await until(lambda: healed(world), 240)
+        assert world.record().spec.fault.code == "CONDITION XidCriticalError"
+
+
+@pytest.mark.parametrize("first", ["condition", "kernel log"])
+async def test_a_condition_and_a_kernel_line_are_one_incident(first: str) -> None:
+    world = World()
+    world.put_policy(RULES)
+    async with playing(world):
+        await training(world)
+        if first == "condition":
+            await find(world, "gpu-1")
+            await asyncio.sleep(2)
+            world.break_gpu("gpu-1")
+        else:
+            world.break_gpu("gpu-1")
+            await asyncio.sleep(2)
+            await find(world, "gpu-1")
+        await until(lambda: healed(world), 240)
+        await asyncio.sleep(60)
+        assert len(world.records()) == 1
+
+
+async def test_without_a_rule_nothing_happens() -> None:
+    world = World()
+    async with playing(world):
+        await training(world)
+        await find(world, "gpu-1")
+        await asyncio.sleep(60)
+        assert world.records() == []
