@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -33,3 +34,16 @@ def undelivered(items: Sequence[Remediation], now: datetime) -> Table | None:
             Text(message.last_error),
         )
     return table
+
+
+def undelivered_json(items: Sequence[Remediation]) -> list[dict[str, Any]]:
+    """The same for scripts: each message as it stands in its record, with the record's name and its state."""
+    return [
+        {
+            "remediation": item.metadata.name,
+            "state": state(message).value,
+            **message.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+        for item in items
+        for message in troubled(item)
+    ]

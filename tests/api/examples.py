@@ -13,13 +13,15 @@ from pydantic.fields import FieldInfo
 
 from sparewheel.api.base import ApiObject
 
+MOST_ALTERNATIVES = 4
+"""Of one union: the kinds of routes."""
 TIME = datetime(2026, 3, 4, 5, 6, 7, 890123, tzinfo=UTC)
 
 
 def examples(model: type[ApiObject]) -> list[dict[str, Any]]:
     """One full object on the wire per alternative of its unions (at least one)."""
     objects: list[dict[str, Any]] = []
-    for choice in range(2):
+    for choice in range(MOST_ALTERNATIVES):
         built = _model(model, choice, skip=("metadata", "kind", "api_version"))
         built["metadata"] = {"name": f"{model.KIND.lower()}-{choice}"}
         wire = model.model_validate(built).to_wire()

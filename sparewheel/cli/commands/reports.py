@@ -15,7 +15,7 @@ from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.cli import tables, timeline
 from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run
-from sparewheel.cli.undelivered import undelivered
+from sparewheel.cli.undelivered import undelivered, undelivered_json
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE_HEALTH, REMEDIATION, NotFoundError
 from sparewheel.remediation.decide.sentences import job_sentence
@@ -42,7 +42,8 @@ def status(output: Output = "table") -> None:
         open_records = [record for record in records if record.status.outcome is Outcome.OPEN]
         if output == "json":
             groups = {"pools": pools, "hosts": hosts, "nodeHealth": health, "openRemediations": open_records}
-            print_json({name: [item.to_wire() for item in items] for name, items in groups.items()})
+            found = {name: [item.to_wire() for item in items] for name, items in groups.items()}
+            print_json({**found, "undeliveredMessages": undelivered_json(records)})
             return
         out.print(tables.pools(pools))
         out.print(tables.hosts(hosts, health, now))

@@ -14,7 +14,7 @@ from sparewheel.api.routes import Audience, EmailRoute, WebhookRoute
 from sparewheel.cli.app import app
 from sparewheel.cli.commands.notify import ask, table
 from sparewheel.cli.common import CommandError
-from sparewheel.cli.undelivered import undelivered
+from sparewheel.cli.undelivered import undelivered, undelivered_json
 from sparewheel.kube.port import REMEDIATION_POLICY
 from sparewheel.remediation.decide.deliveries import delivery_failed, enqueue
 from sparewheel.remediation.decide.trial import read, request
@@ -99,3 +99,6 @@ def test_what_was_not_delivered_is_a_table_and_all_well_is_none() -> None:
     states = [str(cell) for cell in shown.columns[4].cells]
     assert states == ["given up", "tried again"]
     assert [str(cell) for cell in shown.columns[7].cells] == ["HTTP 404", "HTTP 503"]
+    found = {one["route"]: (one["remediation"], one["state"], one["lastError"]) for one in undelivered_json([record])}
+    name = record.metadata.name
+    assert found == {"hook": (name, "undelivered", "HTTP 404"), "chat": (name, "queued", "HTTP 503")}
