@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.api_server import with_token
 from sparewheel.api.action_admission import action_admission_manifests
 from sparewheel.api.names import ANNOTATION_NODE_ACTION, CONTROLLER_ACCOUNT, NAMESPACE
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import ADMISSION_BINDING, ADMISSION_POLICY, apply
 from sparewheel.kube.port import NODE, InvalidError, Json, Resource
-from tests.api.apiserver import with_token
 from tests.kube_contract import unique
 
 SPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
