@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
 from sparewheel.api.faults import Action
-from sparewheel.api.names import CODE_GPU_MISSING, CODE_GPU_OFF_BUS
+from sparewheel.api.names import MEASURED_CODES
 from sparewheel.api.remediation_policy import MAX_ROUTES, VetoEscalation
+from sparewheel.faults.catalogue import is_code, named_codes
 from stacks.base import AbsolutePath, Area
 from stacks.conditions import NodeCondition
 from stacks.routes import RouteConfig, wrong_together
 
-CODES: Final = (CODE_GPU_OFF_BUS, CODE_GPU_MISSING)
-"""Fault codes beside the XIDs whose action a stack may choose."""
+CODES: Final = (*named_codes(), *MEASURED_CODES)
+"""Fault codes beside XIDs and SXids whose action a stack may choose."""
 
 
 class Agent(Area):
@@ -67,8 +67,8 @@ class RemediationConfig(Area):
     @classmethod
     def _known_codes(cls, overrides: dict[str, Action]) -> dict[str, Action]:
         for code in overrides:
-            if code not in CODES and not re.fullmatch(r"XID (0|[1-9][0-9]{0,8})", code):
-                msg = f"{code!r} is no fault code; write 'XID 63' for an XID, or one of {', '.join(CODES)}"
+            if code not in CODES and not is_code(code):
+                msg = f"{code!r} is no fault code; write 'XID 63', 'SXID 20034' or one of {', '.join(CODES)}"
                 raise ValueError(msg)
         return overrides
 

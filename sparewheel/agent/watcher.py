@@ -14,7 +14,8 @@ from sparewheel.agent.processes import job_processes
 from sparewheel.agent.report import Seen
 from sparewheel.api.enums import Action, FaultSource, Severity
 from sparewheel.api.names import CODE_GPU_MISSING
-from sparewheel.faults.classify import OpenFault, fault_of, fold
+from sparewheel.faults.classify import OpenFault, fold
+from sparewheel.faults.judge import Judge
 from sparewheel.faults.kmsg import MalformedRecordError, parse_record
 from sparewheel.faults.lines import DRILL_PREFIX, LineReader, MalformedLineError
 
@@ -44,8 +45,7 @@ class Watcher:
         self._proc = host_root / "proc"
         self._overrides = overrides
         self._allow_drills = allow_drills
-        self._reader = LineReader()
-        self._drill_reader = LineReader()
+        self._streams = {drill: (LineReader(), Judge(overrides)) for drill in (False, True)}  # a drill hides no fault
         self._pinned = expected_gpus is not None
         self._index_by_pci: dict[str, int] = {}
         self.seen = Seen(boot_id=boot_id, expected_gpus=expected_gpus or 0)
@@ -55,6 +55,8 @@ class Watcher:
         if status.get("bootId") != self.seen.boot_id:
             return
         self.seen.faults = [fault for row in status.get("faults", []) if (fault := _fault_from(row)) is not None]
+        for drill, (_, judge) in self._streams.items():
+            judge.resume([fault for fault in self.seen.faults if fault.drill is drill])
         self.seen.malformed_lines = int(status.get("malformedLines", 0))
         self.seen.kernel_log_sequence = status.get("kernelLogSequence")
         if not self._pinned:
@@ -93,9 +95,14 @@ class Watcher:
         drill = not record.from_kernel and record.text.startswith(DRILL_PREFIX)
         if not record.from_kernel and not (drill and self._allow_drills):
             return
-        reader = self._drill_reader if drill else self._reader
+        since = since_boot_seconds - record.since_boot_us / 1e6
+        for text in record.texts:
+            self._judge(text.removeprefix(DRILL_PREFIX), now - timedelta(seconds=max(0.0, since)), drill=drill)
+
+    def _judge(self, text: str, when: datetime, *, drill: bool) -> None:
+        reader, judge = self._streams[drill]
         try:
-            finding = reader.read(record.text.removeprefix(DRILL_PREFIX))
+            finding = reader.read(text)
         except MalformedLineError as error:
             self.seen.malformed_lines += 1
             if self.seen.malformed_lines.bit_count() == 1:  # the 1st, 2nd, 4th, 8th: a flood fills no log
@@ -103,15 +110,9 @@ class Watcher:
             return
         if finding is None:
             return
-        fault = fault_of(
-            finding,
-            now=now - timedelta(seconds=max(0.0, since_boot_seconds - record.since_boot_us / 1e6)),
-            overrides=self._overrides,
-            gpu_index=self._index_by_pci.get(finding.pci),
-            drill=drill,
-        )
-        if fault.action is not Action.IGNORE:
-            self.seen.faults = fold(self.seen.faults, fault)
+        verdict = judge.judge(finding, when, gpu_index=self._index_by_pci.get(finding.device), drill=drill)
+        if verdict.fault.action is not Action.IGNORE:
+            self.seen.faults = fold(self.seen.faults, verdict.fault)
 
     def read_gpus(self, now: datetime) -> None:
         reading: GpuReading = self._gpus.read()

@@ -74,6 +74,16 @@ CODE_HCA_MISSING: Final = "HCA_MISSING"
 CODE_IB_PORT_DOWN: Final = "IB_PORT_DOWN"
 CODE_IB_LINK_FLAPPING: Final = "IB_LINK_FLAPPING"
 CODE_IB_LINK_ERRORS: Final = "IB_LINK_ERRORS"
+CODE_UVM_FATAL: Final = "UVM_FATAL"
+CODE_AMD_RAS_UE: Final = "AMD_RAS_UE"
+CODE_AMD_RAS_CE: Final = "AMD_RAS_CE"
+CODE_MLX5_FATAL: Final = "MLX5_FATAL"
+CODE_MLX5_WARNING: Final = "MLX5_WARNING"
+MEASURED_CODES: Final = (
+    *(CODE_GPU_MISSING, CODE_ECC_UNCORRECTABLE, CODE_HCA_MISSING),
+    *(CODE_IB_PORT_DOWN, CODE_IB_LINK_FLAPPING, CODE_IB_LINK_ERRORS),
+)
+"""What the agent measures itself; no log line tells them."""
 
 # Slinky (slurm-operator v1beta1; names from its API's well-known keys).
 SLINKY_GROUP: Final = "slinky.slurm.net"

@@ -1,30 +1,79 @@
-"""The fault catalogue: every XID with our action, its severity and where the rule comes from (``catalogue.json``)."""
+"""The fault catalogue: every fault code with our action, its severity and where the rule comes from.
+
+The rows are data, ``catalogue.json``, and each can be overridden by a stack. Where they come from: XIDs from NVIDIA's
+XID catalogue (``immediate`` is its word, ``source`` says why ours differs), SXids from NVIDIA's Fabric Manager guide
+and the classes that GPUd keeps, the rest from the drivers' own words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import TypeVar
 
 import msgspec
 
 from sparewheel.api.enums import Action, Severity
 
+_NUMBERED = re.compile(r"(?:XID|SXID) (?:0|[1-9][0-9]{0,8})")
+
 
 @dataclass(frozen=True, slots=True)
-class XidRange:
-    """One row: XIDs ``first`` to ``last`` (both included)."""
+class XidRow:
+    """XIDs ``first`` to ``last`` (both included)."""
 
     first: int
     last: int
     meaning: str
     action: Action
     severity: Severity
+    immediate: str
+    """The catalogue's immediate action, by its own name; ``NONE`` where it has none."""
     source: str
     """Where the rule comes from: the catalogue's immediate action, and ours where we differ and why."""
     fatal_action: Action | None = None
     """Action when the driver prints ``Fatal`` in the line (NVLink 5, XIDs 144 to 150)."""
+    sympathetic: bool = False
+    """Printed as the consequence of another fault; then it has no action of its own."""
+    sticky: bool = False
+    """What comes after it, for hours, still belongs to it."""
+    recovery_follows: bool = False
+    """The driver may print XID 154 after it, which says what it asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SxidRow:
+    """SXids ``first`` to ``last`` (both included), for lines without a printed class."""
+
+    first: int
+    last: int
+    fatal: bool
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class SxidClass:
+    fatal: bool
+    meaning: str
+    action: Action
+    severity: Severity
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRow:
+    """A fault code that is neither an XID nor an SXid."""
+
+    code: str
+    meaning: str
+    action: Action
+    severity: Severity
+    source: str
+    sympathetic: bool = False
+    sticky: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +84,11 @@ class Rule:
     severity: Severity
     meaning: str
     source: str
+    sympathetic: bool = False
+    sticky: bool = False
 
 
-UNKNOWN_XID = Rule(
-    Action.RECORD, Severity.WARNING, "XID not in the catalogue", "unknown codes are recorded, never acted on"
-)
+UNKNOWN = Rule(Action.RECORD, Severity.WARNING, "not in the catalogue", "unknown codes are recorded, never acted on")
 
 RECOVERY_ACTIONS: Mapping[int, Rule] = {
     0x0: Rule(Action.RECORD, Severity.INFO, "recovery action: none", "XID 154, hex code 0x0"),
@@ -51,26 +100,93 @@ RECOVERY_ACTIONS: Mapping[int, Rule] = {
 """XID 154 prints a code and a text; drivers vary the text, so the code decides."""
 
 
+_Row = TypeVar("_Row", XidRow, SxidRow)
+
+
 class _Catalogue(msgspec.Struct, forbid_unknown_fields=True):
-    xids: list[XidRange]
+    xids: list[XidRow]
+    sxids: list[SxidRow]
+    sxid_classes: list[SxidClass]
+    others: list[OtherRow]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    xids: Mapping[int, XidRow]
+    sxids: Mapping[int, SxidRow]
+    sxid_classes: Mapping[bool, SxidClass]
+    others: Mapping[str, OtherRow]
 
 
 @cache
-def _table() -> dict[int, XidRange]:
+def _tables() -> _Tables:
     text = resources.files("sparewheel.faults").joinpath("catalogue.json").read_text("utf-8")
-    rows = msgspec.json.decode(text, type=_Catalogue).xids
-    table: dict[int, XidRange] = {}
+    rows = msgspec.json.decode(text, type=_Catalogue)
+    return _Tables(
+        xids=_by_number(rows.xids, "XID"),
+        sxids=_by_number(rows.sxids, "SXID"),
+        sxid_classes={row.fatal: row for row in rows.sxid_classes},
+        others={row.code: row for row in rows.others},
+    )
+
+
+def _by_number(rows: Sequence[_Row], kind: str) -> dict[int, _Row]:
+    table: dict[int, _Row] = {}
     for row in rows:
-        for code in range(row.first, row.last + 1):
-            if code in table:
-                raise ValueError(f"catalogue.json: XID {code} stands twice; keep one row")
-            table[code] = row
+        for number in range(row.first, row.last + 1):
+            if number in table:
+                raise ValueError(f"catalogue.json: {kind} {number} stands twice; keep one row")
+            table[number] = row
     return table
+
+
+def xid_rows() -> Mapping[int, XidRow]:
+    """Every XID of the catalogue."""
+    return _tables().xids
+
+
+def sxid_rows() -> Mapping[int, SxidRow]:
+    """Every SXid of the catalogue."""
+    return _tables().sxids
 
 
 def known_xids() -> list[int]:
     """All XIDs of the catalogue, ascending."""
-    return sorted(_table())
+    return sorted(_tables().xids)
+
+
+def named_codes() -> list[str]:
+    """Codes of the catalogue that are no numbers: ``GPU_OFF_BUS``, ``MLX5_FATAL``, ..."""
+    return list(_tables().others)
+
+
+def is_code(code: str) -> bool:
+    """Whether a line of a kernel log can have this code: any XID or SXid, or one of the named."""
+    return code in _tables().others or _NUMBERED.fullmatch(code) is not None
+
+
+def rule_of(code: str, *, fatal: bool | None = None, recovery_code: int | None = None) -> Rule:
+    """The rule for a code. ``fatal``: the class that the line prints, None where it prints none; ``recovery_code``: the
+    hex code of an XID 154."""
+    kind, _, number = code.partition(" ")
+    if kind == "XID":
+        return xid_rule(int(number), fatal=bool(fatal), recovery_code=recovery_code)
+    if kind == "SXID":
+        return _sxid_rule(int(number), fatal)
+    row = _tables().others.get(code)
+    return UNKNOWN if row is None else _rule(row)
+
+
+def _rule(row: XidRow | OtherRow) -> Rule:
+    return Rule(row.action, row.severity, row.meaning, row.source, row.sympathetic, row.sticky)
+
+
+def _sxid_rule(number: int, fatal: bool | None) -> Rule:
+    row = _tables().sxids.get(number)
+    if row is None and fatal is None:
+        return UNKNOWN
+    known = _tables().sxid_classes[fatal if fatal is not None else row is not None and row.fatal]
+    return Rule(known.action, known.severity, row.meaning if row is not None else known.meaning, known.source)
 
 
 def xid_rule(code: int, *, fatal: bool = False, recovery_code: int | None = None) -> Rule:
@@ -82,12 +198,12 @@ def xid_rule(code: int, *, fatal: bool = False, recovery_code: int | None = None
             recovery_code,
             Rule(Action.RECORD, Severity.WARNING, f"unknown recovery action {recovery_code:#x}", "XID 154"),
         )
-    row = _table().get(code)
+    row = _tables().xids.get(code)
     if row is None:
-        return UNKNOWN_XID
+        return UNKNOWN
     if fatal and row.fatal_action is not None:
         return Rule(row.fatal_action, Severity.CRITICAL, row.meaning, row.source)
-    return Rule(row.action, row.severity, row.meaning, row.source)
+    return _rule(row)
 
 
 def apply_override(code: str, rule: Rule, overrides: Mapping[str, Action]) -> Rule:
@@ -96,4 +212,4 @@ def apply_override(code: str, rule: Rule, overrides: Mapping[str, Action]) -> Ru
         return rule
     action = overrides[code]
     severity = Severity.CRITICAL if action in (Action.RESET_GPU, Action.REBOOT, Action.REPLACE) else rule.severity
-    return Rule(action, severity, rule.meaning, "overridden by this stack")
+    return Rule(action, severity, rule.meaning, "overridden by this stack", rule.sympathetic, rule.sticky)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from sparewheel.api.enums import Action, FaultSource, Severity
-from sparewheel.api.names import CODE_GPU_OFF_BUS
-from sparewheel.faults.catalogue import apply_override, xid_rule
-from sparewheel.faults.lines import Finding
+from sparewheel.faults.catalogue import Rule
+from sparewheel.faults.findings import Finding
 
 MAX_MESSAGE_CHARACTERS = 300
-_RANKS = {action: rank for rank, action in enumerate(Action)}
+RANKS: Final = {action: rank for rank, action in enumerate(Action)}
+"""Actions by how much they cost, mildest 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +34,20 @@ class OpenFault:
 
 
 def fault_of(
-    finding: Finding,
-    *,
-    now: datetime,
-    overrides: Mapping[str, Action],
-    gpu_index: int | None = None,
-    drill: bool = False,
+    finding: Finding, rule: Rule, *, now: datetime, gpu_index: int | None = None, drill: bool = False
 ) -> OpenFault:
-    """Classify one finding. A fall off the bus without an XID asks for what XID 79 asks for."""
-    code = CODE_GPU_OFF_BUS if finding.xid is None else f"XID {finding.xid}"
-    xid = 79 if finding.xid is None else finding.xid
-    rule = apply_override(code, xid_rule(xid, fatal=finding.fatal, recovery_code=finding.recovery_code), overrides)
+    """The fault that a finding is under a rule. ``now``: the fault's own time."""
+    meaning = f"{rule.meaning} ({finding.gpu_uuid})" if finding.gpu_uuid else rule.meaning
     return OpenFault(
-        code=code,
-        device=finding.pci,
+        code=finding.code,
+        device=finding.device,
         gpu_index=gpu_index,
         action=rule.action,
         severity=rule.severity,
         source=FaultSource.KERNEL_LOG,
         first_seen=now,
         last_seen=now,
-        message=f"{rule.meaning}: {finding.text}"[:MAX_MESSAGE_CHARACTERS],
+        message=f"{meaning}: {finding.text}"[:MAX_MESSAGE_CHARACTERS],
         drill=drill,
     )
 
@@ -78,4 +72,4 @@ def fold(faults: Sequence[OpenFault], new: OpenFault, *, limit: int = 64) -> lis
 
 
 def _rank(fault: OpenFault) -> int:
-    return _RANKS[fault.action]
+    return RANKS[fault.action]

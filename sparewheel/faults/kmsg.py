@@ -29,6 +29,11 @@ class KernelRecord:
     def from_kernel(self) -> bool:
         return self.facility == FACILITY_KERNEL
 
+    @property
+    def texts(self) -> list[str]:
+        """The record's lines: what was printed in one go stays one record, its line ends escaped."""
+        return self.text.split("\\x0a") if "\\x0a" in self.text else [self.text]
+
 
 def parse_record(line: str) -> KernelRecord:
     """Read one record. Continuation lines (they start with a space) and anything else raise MalformedRecordError."""

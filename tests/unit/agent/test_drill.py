@@ -30,7 +30,7 @@ def test_records_are_numbered_after_the_last_one(tmp_path: Path) -> None:
     assert not any(record.from_kernel for record in records)
     finding = LineReader().read(records[0].text.removeprefix(DRILL_PREFIX))
     assert finding is not None
-    assert (finding.xid, finding.pci) == (79, "0000:13:00")
+    assert (finding.code, finding.device) == ("XID 79", "0000:13:00")
 
 
 def test_the_rank_of_the_gpu_is_the_victim(tmp_path: Path) -> None:
