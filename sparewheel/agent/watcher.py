@@ -17,12 +17,12 @@ from sparewheel.api.names import CODE_GPU_MISSING
 from sparewheel.faults.classify import OpenFault, fold
 from sparewheel.faults.judge import Judge
 from sparewheel.faults.kmsg import MalformedRecordError, parse_record
-from sparewheel.faults.lines import DRILL_PREFIX, LineReader, MalformedLineError
+from sparewheel.faults.lines import DRILL_PREFIX, Finding, LineReader, MalformedLineError
 
 log = logging.getLogger(__name__)
 
 
-CHUNKS_A_TURN = 4
+CHUNKS_A_TURN = 8
 """Chunks of the kernel log read in one turn: in a flood too, a heartbeat is never late for more than a second."""
 
 
@@ -95,21 +95,25 @@ class Watcher:
         drill = not record.from_kernel and record.text.startswith(DRILL_PREFIX)
         if not record.from_kernel and not (drill and self._allow_drills):
             return
-        since = since_boot_seconds - record.since_boot_us / 1e6
         for text in record.texts:
-            self._judge(text.removeprefix(DRILL_PREFIX), now - timedelta(seconds=max(0.0, since)), drill=drill)
+            finding = self._find(text.removeprefix(DRILL_PREFIX), drill=drill)
+            if finding is not None:
+                since = max(0.0, since_boot_seconds - record.since_boot_us / 1e6)
+                self._judge(finding, now - timedelta(seconds=since), drill=drill)
 
-    def _judge(self, text: str, when: datetime, *, drill: bool) -> None:
-        reader, judge = self._streams[drill]
+    def _find(self, text: str, *, drill: bool) -> Finding | None:
+        """Counts a line that claims a fault and cannot be read."""
+        reader, _ = self._streams[drill]
         try:
-            finding = reader.read(text)
+            return reader.read(text)
         except MalformedLineError as error:
             self.seen.malformed_lines += 1
             if self.seen.malformed_lines.bit_count() == 1:  # the 1st, 2nd, 4th, 8th: a flood fills no log
                 log.warning("%s (%d so far)", error, self.seen.malformed_lines)
-            return
-        if finding is None:
-            return
+            return None
+
+    def _judge(self, finding: Finding, when: datetime, *, drill: bool) -> None:
+        _, judge = self._streams[drill]
         verdict = judge.judge(finding, when, gpu_index=self._index_by_pci.get(finding.device), drill=drill)
         if verdict.fault.action is not Action.IGNORE:
             self.seen.faults = fold(self.seen.faults, verdict.fault)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TypeVar
 
@@ -165,6 +165,7 @@ def is_code(code: str) -> bool:
     return code in _tables().others or _NUMBERED.fullmatch(code) is not None
 
 
+@lru_cache(maxsize=1024)
 def rule_of(code: str, *, fatal: bool | None = None, recovery_code: int | None = None) -> Rule:
     """The rule for a code. ``fatal``: the class that the line prints, None where it prints none; ``recovery_code``: the
     hex code of an XID 154."""

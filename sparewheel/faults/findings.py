@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 PCI = r"(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?"
 """A PCI address as drivers print it; the function is not part of the device's name."""
@@ -29,6 +30,7 @@ class Finding:
     """The GPU's UUID, where the driver told it earlier in the log."""
 
 
+@lru_cache(maxsize=1024)
 def normalise_pci(address: str) -> str:
     """``PCI:0008:06:00``, ``00000008:06:00.0`` and ``0008:06:00`` are one device: domain, bus, device, no function."""
     domain, bus, device = address.removeprefix("PCI:").partition(".")[0].lower().split(":")

@@ -21,8 +21,7 @@ _FATAL = re.compile(
     r"|PCI reads still not working"
 )
 _WARNING = re.compile(
-    r"insufficient power|High Temperature|Cable unplugged|NETDEV WATCHDOG|transmit queue [0-9]+ timed out",
-    re.IGNORECASE,
+    r"insufficient power|[Hh]igh [Tt]emperature|[Cc]able unplugged|NETDEV WATCHDOG|queue [0-9]+ timed out"
 )
 _WATCHDOG = re.compile(r"NETDEV WATCHDOG: [^\s(]+ \(mlx5_core\): ")
 
