@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from sparewheel.api.enums import Action
-from sparewheel.api.names import CODE_GPU_MISSING
+from sparewheel.api.names import MEASURED_CODES
 from sparewheel.cli.common import CommandError
 from sparewheel.faults.catalogue import is_code
 
@@ -43,7 +43,7 @@ def _overrides(path: Path, keys: tuple[str, ...]) -> dict[str, Action]:
 
 
 def _action(path: Path, code: str, action: object) -> Action:
-    if not is_code(code) and code != CODE_GPU_MISSING:
+    if not is_code(code) and code not in MEASURED_CODES:
         raise CommandError(f"{path}: {code!r} is no fault code; write 'XID 63', 'SXID 20034' or 'MLX5_FATAL'")
     try:
         return Action(str(action))
