@@ -154,6 +154,10 @@ class ReplacementRecord(ApiModel):
     """When the warm spare's reservation was lifted, so that jobs may start there."""
     proven_off_at: Time | None = None
     join_asked_at: Time | None = None
+    spare_was_off: bool = False
+    """The spare had to be switched on first, so it may be silent for as long as it boots."""
+    spare_silent_since: Time | None = None
+    """When the spare that is to join first did not answer; empty while it does."""
     joined_at: Time | None = None
     checked_at: Time | None = None
     admitted_at: Time | None = None

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import trouble_of
-from sparewheel.capacity.choose import as_listed, need_of, none_fits, reason_of, spares_in_order, why_not, why_unfit
+from sparewheel.capacity.choose import (
+    Need,
+    as_listed,
+    need_of,
+    none_fits,
+    reason_of,
+    spares_in_order,
+    why_not,
+    why_unfit,
+)
 from sparewheel.capacity.claims import ClaimedError, claim_first, is_free, let_go, owner_of
 from sparewheel.capacity.claims import holds as holds_claim
 from sparewheel.capacity.hosts import entering, hosts_of, read_host
 from sparewheel.capacity.nodes import edit_node, seating
-from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Proof, UnfitError
+from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Inventory, Proof, UnfitError
 from sparewheel.capacity.providers import ProviderOf
 from sparewheel.capacity.steps import Site
 from sparewheel.clock import Clock
 from sparewheel.kube.port import Kube
 
 BEFORE_CHECKS = frozenset({HostPhase.SPARE, HostPhase.JOINING})
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A pool's hosts as they are now, and what one needs to take a place."""
+
+    hosts: list[GpuHost]
+    listed: Mapping[str, Inventory]
+    candidates: list[GpuHost]
+    """Those in the inventory, with what it says of them."""
+    need: Need
 
 
 @dataclass(slots=True)
@@ -54,9 +74,8 @@ class PoolReplacer:
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         """The host that ``owner`` holds already, else the best free one that it gets, and why that one."""
         site, now = await self._site(pool), self.clock.now()
-        listed = {machine.host: machine for machine in await site.provider.list_hosts()}
-        hosts = await hosts_of(self.kube, site.namespace, pool.metadata.name)
-        need = need_of(pool, next((host for host in hosts if host.spec.host == near_host), None))
+        look = await self._look(site, near_host)
+        need, listed = look.need, look.listed
 
         def fits(host: GpuHost) -> bool:
             return host.spec.host in listed and not why_not(as_listed(host, listed), need, refused)
@@ -64,11 +83,10 @@ class PoolReplacer:
         def purpose(host: GpuHost) -> str:
             return f"takes the place of {near_host or 'a bad host'}: {reason_of(host, need, now)}"
 
-        candidates = [as_listed(host, listed) for host in hosts if host.spec.host in listed]
-        order = spares_in_order(candidates, need, now=now, refused=refused)
-        host = await claim_first(self.kube, site.namespace, hosts, order, owner, purpose, self.clock, fits)
+        order = spares_in_order(look.candidates, need, now=now, refused=refused)
+        host = await claim_first(self.kube, site.namespace, look.hosts, order, owner, purpose, self.clock, fits)
         if host is None or host.status.claim is None:
-            return Choice(None, none_fits(candidates, need, refused))
+            return Choice(None, none_fits(look.candidates, need, refused))
         return Choice(host.spec.host, host.status.claim.purpose.partition(": ")[2])
 
     async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
@@ -106,6 +124,19 @@ class PoolReplacer:
         else:
             await steps.back_to_spare(site, found, owner)
 
+    async def another_free(self, pool: GpuPool, near_host: str | None, refused: Collection[str]) -> bool:
+        """Is there a free spare that could take the place, and that gave no trouble last time?"""
+        look = await self._look(await self._site(pool), near_host)
+        order = spares_in_order(look.candidates, look.need, now=self.clock.now(), refused=refused)
+        return any(not host.status.reason for host in order)
+
+    async def pass_over(self, pool: GpuPool, host: str, owner: str, reason: str) -> None:
+        """Let go of a spare that doesn't answer: it is a spare again, and taken last. It can only come in tainted."""
+        site = await self._site(pool)
+        found = await read_host(self.kube, site.namespace, host)
+        if owner_of(found) == owner:
+            await let_go(self.kube, found, owner, steps.becomes_spare(site, reason))
+
     async def prove_off(self, pool: GpuPool, host: str, *, power_off: bool) -> Proof:
         return await (await self._site(pool)).provider.prove_off(host, power_off=power_off)
 
@@ -116,6 +147,12 @@ class PoolReplacer:
         for spare in await hosts_of(self.kube, site.namespace, pool.metadata.name):
             if owner_of(spare) == owner and spare.status.phase is HostPhase.ACTIVE:
                 await let_go(self.kube, spare, owner, lambda _: None)
+
+    async def _look(self, site: Site, near_host: str | None) -> _Look:
+        listed = {machine.host: machine for machine in await site.provider.list_hosts()}
+        hosts = await hosts_of(self.kube, site.namespace, site.pool.metadata.name)
+        need = need_of(site.pool, next((host for host in hosts if host.spec.host == near_host), None))
+        return _Look(hosts, listed, [as_listed(host, listed) for host in hosts if host.spec.host in listed], need)
 
     async def _still_fit(self, site: Site, found: GpuHost, near_host: str | None) -> None:
         """Looked at afresh, right before the claim is used: a spare may have fallen ill while it stood by."""

@@ -10,7 +10,16 @@ from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE, SPARE_WARM, TAINT_JOINING, TAINT_SPARE
-from sparewheel.capacity.port import BadNode, CapacityError, Check, CheckResult, Choice, Proof, UnfitError
+from sparewheel.capacity.port import (
+    BadNode,
+    CapacityError,
+    Check,
+    CheckResult,
+    Choice,
+    Proof,
+    UnfitError,
+    UnreachableError,
+)
 from sparewheel.clock import Clock
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import NODE
@@ -30,6 +39,7 @@ class FakeHost:
     reason: str = ""
     unfit: str = ""
     """It can't take the place any more, known before it joins."""
+    reachable: bool = True
 
 
 @dataclass
@@ -73,8 +83,7 @@ class FakeReplacer:
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         await asyncio.sleep(0)
         held = [host for host in self.hosts.values() if host.owner == owner and host.phase != "Active"]
-        free = [h for h in self.hosts.values() if h.phase == "Spare" and not h.owner and h.name not in refused]
-        chosen = next(iter(held or free), None)
+        chosen = next(iter(held or self._free(refused)), None)
         if chosen is None:
             return Choice(None)
         self.log.append(("claim", chosen.name))
@@ -90,6 +99,8 @@ class FakeReplacer:
         found = self.hosts[host]
         if found.unfit:
             raise UnfitError(f"spare {host}: {found.unfit}", ill=True)
+        if not found.reachable:
+            raise UnreachableError(f"machine {host} can't be reached; is it on?")
         if found.phase != "Joining":
             warm = bool(found.node)
             found.phase, found.node = "Joining", host
@@ -122,6 +133,21 @@ class FakeReplacer:
         found.owner, found.phase, found.reason = "", "Quarantined" if quarantine else "Spare", reason
         if self.kube.peek(NODE, host) is not None:
             self.kube.drop(NODE, host)
+
+    async def another_free(self, pool: GpuPool, near_host: str | None, refused: Collection[str]) -> bool:
+        await asyncio.sleep(0)
+        return any(not host.reason for host in self._free(refused))
+
+    async def pass_over(self, pool: GpuPool, host: str, owner: str, reason: str) -> None:
+        await asyncio.sleep(0)
+        found = self.hosts[host]
+        if found.owner == owner:
+            self.log.append(("pass_over", host))
+            found.owner, found.phase, found.reason = "", "Spare", reason
+
+    def _free(self, refused: Collection[str]) -> list[FakeHost]:
+        free = [h for h in self.hosts.values() if h.phase == "Spare" and not h.owner and h.name not in refused]
+        return sorted(free, key=lambda host: bool(host.reason))
 
     async def prove_off(self, pool: GpuPool, host: str, *, power_off: bool) -> Proof:
         await asyncio.sleep(0)

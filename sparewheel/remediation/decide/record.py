@@ -225,6 +225,7 @@ def drop_spare(host: str, *, refused: bool, message: str) -> Change:
         record.spare_host = record.spare_node = record.spare_slurm_node = record.lifted_at = None
         record.choice = ""
         record.claimed_at = record.join_asked_at = record.joined_at = record.checked_at = None
+        record.spare_was_off, record.spare_silent_since = False, None
         record.message = message
         if refused and host not in record.refused_hosts:
             record.refused_hosts.append(host)

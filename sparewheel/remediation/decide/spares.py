@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sparewheel.api.gpu_pool import GpuPoolSpec
-from sparewheel.api.remediation import NodeStage, Remediation
+from sparewheel.api.remediation import NodeStage, Remediation, ReplacementRecord
 from sparewheel.remediation.decide.budget import replacement_refused
 from sparewheel.remediation.decide.cancel import asked_to_cancel
 from sparewheel.remediation.decide.record import ended, is_open
@@ -17,6 +17,8 @@ NO_SPARE_SECONDS = 10.0
 SLOT_SECONDS = 5.0
 JOIN_DEADLINE_SECONDS = 600.0
 """A spare that has not passed its checks this long after its claim is given up for another."""
+SILENT_SECONDS = 30.0
+"""A spare that was on and doesn't answer for this long gives way to another, where one is free."""
 
 
 class SpareAction(StrEnum):
@@ -25,6 +27,8 @@ class SpareAction(StrEnum):
     JOIN = "join"
     CHECK = "check"
     ADMIT = "admit"
+    TRY_ANOTHER = "try_another"
+    """It doesn't answer and nothing else is known against it: another is tried, this one stays a spare."""
     GIVE_UP = "give_up"
 
 
@@ -43,8 +47,13 @@ def next_spare_step(
     veto: str,
     incidents: Iterable[Remediation],
     now: datetime,
+    *,
+    another_free: bool = False,
 ) -> SpareStep:
-    """The next step; ``veto`` is empty when nothing vetoes. A claim already made is kept through a veto."""
+    """The next step; ``veto`` is empty when nothing vetoes. A claim already made is kept through a veto.
+
+    ``another_free``: another spare could take the place at once, and nothing is known against it.
+    """
     status, record = remediation.status, remediation.status.replacement
     if not is_open(remediation) or remediation.spec.dry_run or record.admitted_at is not None:
         return SpareStep(SpareAction.NONE, done=True)
@@ -56,8 +65,19 @@ def next_spare_step(
         return _claim(remediation, pool, incidents)
     if record.claimed_at is not None and now - record.claimed_at > timedelta(seconds=JOIN_DEADLINE_SECONDS):
         return SpareStep(SpareAction.GIVE_UP, f"spare {record.spare_host} did not become ready in time")
+    if another_free and silent(record, now):
+        why = f"spare {record.spare_host} was on and did not answer for {SILENT_SECONDS:.0f} s"
+        return SpareStep(SpareAction.TRY_ANOTHER, why)
     action = SpareAction.JOIN if record.joined_at is None else SpareAction.CHECK
     return SpareStep(action if record.checked_at is None else SpareAction.ADMIT)
+
+
+def silent(record: ReplacementRecord, now: datetime) -> bool:
+    """Was the spare on when it was asked to join, and has it not answered since? One that boots may take its time."""
+    since = record.spare_silent_since
+    if since is None or record.spare_was_off or record.joined_at is not None:
+        return False
+    return now - since >= timedelta(seconds=SILENT_SECONDS)
 
 
 def _claim(remediation: Remediation, pool: GpuPoolSpec, incidents: Iterable[Remediation]) -> SpareStep:

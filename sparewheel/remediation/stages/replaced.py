@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sparewheel.api.faults import Action
 from sparewheel.api.remediation import NodeStage, ReplacementRecord
+from sparewheel.capacity.port import UnreachableError
 from sparewheel.remediation.decide.budget import replacement_refused
 from sparewheel.remediation.decide.events import EVENT_WAITING
 from sparewheel.remediation.decide.observations import Gone
@@ -11,7 +12,7 @@ from sparewheel.remediation.decide.record import begin_once, drop_spare, end, en
 from sparewheel.remediation.decide.sentences import fault_words
 from sparewheel.remediation.stages import takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
-from sparewheel.remediation.stages.replacer import BadNode, Check, UnfitError
+from sparewheel.remediation.stages.replacer import BadNode, Check, Proof, UnfitError
 
 EVENT_SPARE = f"{EVENT_WAITING}/spare"
 
@@ -91,24 +92,63 @@ async def join(incident: Incident) -> bool:
     """Bring the spare into the cluster; it joins tainted."""
     if not await still_ours(incident):
         return True
-    host, now = _spare(incident), incident.now()
-
-    def asked(record: ReplacementRecord) -> None:
-        record.join_asked_at = record.join_asked_at or now
-
-    await incident.update(replacement(asked))
+    await _ask_to_join(incident)
     incident.lead()
-    pool, bad = await incident.pool(), incident.record.status.replacement.bad_host
+    host, pool, bad = _spare(incident), await incident.pool(), incident.record.status.replacement.bad_host
     try:
         node = await incident.ports.replacer.join_spare(pool, host, incident.owner, bad)
     except UnfitError as error:
         return await give_up(incident, str(error), quarantine=error.ill)
+    except UnreachableError as error:
+        await _silent(incident, str(error))
+        raise
     now = incident.now()
 
     def joined(record: ReplacementRecord) -> None:
         record.spare_node, record.joined_at = node, record.joined_at or now
+        record.spare_silent_since, record.message = None, ""
 
     return await incident.update(replacement(joined))
+
+
+async def _ask_to_join(incident: Incident) -> None:
+    """Journal the wish, and whether the spare is off before it is switched on: then it is given time to boot."""
+    if incident.record.status.replacement.join_asked_at is not None:
+        return
+    was_off = await incident.ports.replacer.prove_off(await incident.pool(), _spare(incident), power_off=False)
+    now = incident.now()
+
+    def asked(record: ReplacementRecord) -> None:
+        record.join_asked_at, record.spare_was_off = record.join_asked_at or now, was_off is Proof.OFF
+
+    await incident.update(replacement(asked))
+
+
+async def _silent(incident: Incident, error: str) -> None:
+    now = incident.now()
+
+    def waits(record: ReplacementRecord) -> None:
+        record.spare_silent_since = record.spare_silent_since or now
+        record.message = f"spare {record.spare_host} to answer ({error})"
+
+    await incident.update(replacement(waits))
+
+
+async def another_free(incident: Incident) -> bool:
+    """Could another spare take the place at once? Asked only while the one that is claimed is silent."""
+    record = incident.record.status.replacement
+    if record.spare_silent_since is None:
+        return False
+    return await incident.ports.replacer.another_free(await incident.pool(), record.bad_host, record.refused_hosts)
+
+
+async def pass_over(incident: Incident, why: str) -> bool:
+    """This spare doesn't answer: it stays a spare, and another is claimed."""
+    host = _spare(incident)
+    log.warning("%s: %s", incident.name, why)
+    incident.lead()
+    await incident.ports.replacer.pass_over(await incident.pool(), host, incident.owner, why)
+    return await incident.update(drop_spare(host, refused=False, message=f"another spare ({why})"))
 
 
 async def check(incident: Incident) -> bool:

@@ -49,6 +49,14 @@ class Replacer(Protocol):
         """Let go of the claim; ``quarantine``: the host is not fit to serve as a spare."""
         ...
 
+    async def another_free(self, pool: GpuPool, near_host: str | None, refused: Collection[str]) -> bool:
+        """Is there a free spare that could take the place, and that gave no trouble last time?"""
+        ...
+
+    async def pass_over(self, pool: GpuPool, host: str, owner: str, reason: str) -> None:
+        """Let go of a spare that doesn't answer: it is a spare again, and taken last."""
+        ...
+
     async def prove_off(self, pool: GpuPool, host: str, *, power_off: bool) -> Proof: ...
 
     async def retire(self, pool: GpuPool, host: str, bad: BadNode, owner: str) -> None:

@@ -107,7 +107,8 @@ async def spare_pass(incident: Incident) -> float | None:
         return None  # the node track ends the incident
     veto = (await incident.see_veto()).reason if ended(incident.record.status, NodeStage.FENCED) else ""
     incidents = await incident.ports.fleet.incidents()
-    step = next_spare_step(incident.record, pool.spec, veto, incidents, incident.now())
+    another = await replaced.another_free(incident)
+    step = next_spare_step(incident.record, pool.spec, veto, incidents, incident.now(), another_free=another)
     if step.done:
         return await (_took_over(incident) if pool.spec.warm_spares else _slurm_back(incident))
     acts = {
@@ -124,8 +125,9 @@ async def spare_pass(incident: Incident) -> float | None:
     if held_up:
         await replaced.say(incident, held_up)
         return 1.0
-    if step.action is SpareAction.GIVE_UP:
-        return AT_ONCE if await replaced.give_up(incident, step.message) else step.look_again_seconds
+    let_go = {SpareAction.GIVE_UP: replaced.give_up, SpareAction.TRY_ANOTHER: replaced.pass_over}
+    if step.action in let_go:
+        return AT_ONCE if await let_go[step.action](incident, step.message) else step.look_again_seconds
     moved = await acts[step.action](incident)
     return AT_ONCE if moved else _pause(step.action)
 

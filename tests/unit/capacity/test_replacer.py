@@ -12,7 +12,15 @@ from sparewheel.api.names import NAMESPACE, SPARE_WARM, TAINT_JOINING, TAINT_SPA
 from sparewheel.capacity.checks import EVALUATE_SECONDS
 from sparewheel.capacity.claims import ClaimedError, owner_of
 from sparewheel.capacity.hosts import read_host
-from sparewheel.capacity.port import BadNode, CapacityError, CapacityProvider, Check, Proof, UnfitError
+from sparewheel.capacity.port import (
+    BadNode,
+    CapacityError,
+    CapacityProvider,
+    Check,
+    Proof,
+    UnfitError,
+    UnreachableError,
+)
 from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.capacity.replacer import PoolReplacer
 from sparewheel.kube.memory import MemoryKube
@@ -267,3 +275,23 @@ async def test_only_a_free_spare_that_passes_its_checks_is_opened_to_workers(sce
     node = scene.kube.peek(NODE, "gpu-3")
     assert node is not None
     assert [taint["key"] for taint in node["spec"]["taints"]] == [TAINT_JOINING]
+
+
+async def test_a_spare_that_does_not_answer_is_let_go_and_taken_last(scene: Scene) -> None:
+    replacer, pool, yard = scene.replacer, scene.pool, scene.yard
+    yard.add("gpu-4")
+    await reconcile_pool(scene.kube, NAMESPACE, POOL, scene.clock, provider=yard)
+    assert (await replacer.claim_spare(pool, OWNER, "gpu-1", ())).host == "gpu-3"
+    assert not await replacer.another_free(pool, "gpu-1", ["gpu-4"]), "the one that is held is no other"
+    yard.machines["gpu-3"].reachable = False
+    with pytest.raises(UnreachableError):
+        await replacer.join_spare(pool, "gpu-3", OWNER)
+    assert await replacer.another_free(pool, "gpu-1", ())
+    for _ in range(2):
+        await replacer.pass_over(pool, "gpu-3", OWNER, "it did not answer")
+    assert await scene.phase("gpu-3") == (HostPhase.SPARE, None)
+    assert (await replacer.claim_spare(pool, OWNER, "gpu-1", ())).host == "gpu-4"
+    assert not await replacer.another_free(pool, "gpu-1", ()), "gpu-3 gave trouble"
+    yard.machines["gpu-3"].reachable = True
+    assert (await replacer.claim_spare(pool, "remediation/other", "gpu-2", ())).host == "gpu-3"
+    assert await replacer.join_spare(pool, "gpu-3", "remediation/other") == "gpu-3"
