@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pulumi
 from pulumi.runtime.config import is_config_secret
 
@@ -21,9 +23,13 @@ def load() -> StackConfig:
             text = f"{area}: holds a secret; give the secret a key of its own and name that key here"
             raise pulumi.RunError(text)
     try:
-        return parse(raw, lambda name: bag.get_secret(name) is not None)
+        return parse(raw, lambda name: bag.get_secret(name) is not None, _has_manifests)
     except ConfigError as error:
         raise pulumi.RunError(str(error)) from None
+
+
+def _has_manifests(path: str) -> bool:
+    return any(Path(path).glob("*.yaml"))
 
 
 def secret(name: str) -> pulumi.Output[str]:

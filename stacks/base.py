@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from stacks.numbers import true_is_no_number
 
 CREDENTIALS_SECRET: Final = "sparewheel-credentials"  # noqa: S105 - the name of a Secret, not its content
 """Kubernetes Secret in our namespace that holds, under its own name, each secret of the stack that a setting names."""
@@ -15,6 +18,11 @@ class Area(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, raw: object) -> object:
+        return true_is_no_number(raw, cls)
+
 
 DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 """What Kubernetes takes for a name and for a label's value."""
@@ -22,18 +30,34 @@ DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_l
 SecretName = Annotated[str, Field(pattern=r"^[a-z][-a-z0-9]{0,62}$")]
 """The key of a secret of the stack, set by ``pulumi config set --secret NAME``."""
 
-PUBLIC_KEY: Final = r"(ssh|ecdsa|sk)-[-a-z0-9@.]+ [A-Za-z0-9+/]+={0,3}( [^\n]*)?"
-"""A line of a public key file, of a user or of a host."""
-
 AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
 
-LabelKey = Annotated[
-    str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-]
-LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+LABEL_KEY: Final = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+LABEL_VALUE: Final = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+LabelKey = Annotated[str, Field(pattern=LABEL_KEY)]
+LabelValue = Annotated[str, Field(pattern=LABEL_VALUE)]
 """What Kubernetes takes for a label (its documentation, "Labels and Selectors", syntax and character set)."""
 
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
+
+
+_NAME: Final = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+_REFERENCE: Final = re.compile(
+    rf"(([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(:[0-9]{{1,5}})?/)?{_NAME}(/{_NAME})*"
+    r"(:\w[-\w.]{0,127})?(@[a-z0-9]+([.+_-][a-z0-9]+)*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
+"""A container image as registries name it (the distribution project's grammar of references)."""
+
+
+def _image(value: str) -> str:
+    if not _REFERENCE.fullmatch(value):
+        msg = f"{value[:60]!r} is no image; write it as registry/name:tag or registry/name@sha256:DIGEST"
+        raise ValueError(msg)
+    return value
+
+
+Image = Annotated[str, AfterValidator(_image)]
 
 
 def credential_ref(value: object) -> object:

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from stacks.base import CREDENTIALS_SECRET, Area
 from stacks.explain import explain
-from stacks.platform import Cluster, ExistingCluster, Images, Operator, Storage
+from stacks.platform import Cluster, ExistingCluster, Images, ManifestsOperator, Operator, Storage
 from stacks.pools import Pool, shared_hosts
 from stacks.remediation import RemediationConfig
 from stacks.routes import secret_fields
@@ -141,8 +141,15 @@ def area_names() -> list[str]:
     return list(StackConfig.model_fields)
 
 
-def parse(raw: Mapping[str, object], has_secret: Callable[[str], bool] = lambda _: True) -> StackConfig:
-    """Read a whole stack. ConfigError lists every wrong setting at once, each with its path and what would be right."""
+def parse(
+    raw: Mapping[str, object],
+    has_secret: Callable[[str], bool] = lambda _: True,
+    has_manifests: Callable[[str], bool] = lambda _: True,
+) -> StackConfig:
+    """Read a whole stack. ConfigError lists every wrong setting at once, each with its path and what would be right.
+
+    ``has_secret``: is there a secret of that name? ``has_manifests``: is there a folder of YAML files at that path?
+    """
     try:
         config = StackConfig.model_validate({key: value for key, value in raw.items() if value is not None})
     except ValidationError as error:
@@ -152,6 +159,12 @@ def parse(raw: Mapping[str, object], has_secret: Callable[[str], bool] = lambda 
         for path, name in config.secret_names()
         if not has_secret(name)
     ]
+    operator = config.operator
+    if isinstance(operator, ManifestsOperator) and not has_manifests(operator.path):
+        missing.append(
+            f"operator.path: {operator.path} is no folder with .yaml files; "
+            "give one with Slinky's operator, from the project's root on"
+        )
     if missing:
         raise ConfigError(_message(missing))
     return config

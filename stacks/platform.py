@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import AbsolutePath, Area, DnsName, Quantity, SecretName
+from stacks.base import AbsolutePath, Area, DnsName, Image, Quantity, SecretName
 
 
 class ExistingCluster(Area):
@@ -58,14 +58,14 @@ Operator = Annotated[ManifestsOperator | ChartsOperator, Field(discriminator="ki
 class Images(Area):
     """One image per daemon; all Slurm images are of one Slurm version."""
 
-    slurmctld: str = Field(min_length=1, description="image of slurmctld")
-    slurmd: str = Field(min_length=1, description="image of the workers, with what users' jobs need")
-    slurmdbd: str = Field(min_length=1, description="image of slurmdbd")
-    slurmrestd: str = Field(min_length=1, description="image of slurmrestd")
-    login: str = Field(min_length=1, description="image of the login nodes")
-    base: str = Field(min_length=1, description="small image with a shell, for log and set-up containers")
-    mariadb: str = Field(default="mariadb:11", min_length=1, description="image of the accounting database")
-    sparewheel: str = Field(min_length=1, description="image with our controller and agent")
+    slurmctld: Image = Field(description="image of slurmctld")
+    slurmd: Image = Field(description="image of the workers, with what users' jobs need")
+    slurmdbd: Image = Field(description="image of slurmdbd")
+    slurmrestd: Image = Field(description="image of slurmrestd")
+    login: Image = Field(description="image of the login nodes")
+    base: Image = Field(description="small image with a shell, for log and set-up containers")
+    mariadb: Image = Field(default="mariadb:11", description="image of the accounting database")
+    sparewheel: Image = Field(description="image with our controller and agent")
     pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
 
 

@@ -10,7 +10,8 @@ from pydantic import Field, field_validator, model_validator
 
 from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME, Driver, MachinesBackend, WarmBackend
 from sparewheel.api.names import GROUP, LABEL_VETO
-from stacks.base import PUBLIC_KEY, Area, DnsName, LabelKey, LabelValue, Quantity, with_credential_refs
+from stacks.base import LABEL_KEY, LABEL_VALUE, Area, DnsName, LabelKey, LabelValue, Quantity, with_credential_refs
+from stacks.ssh_keys import why_no_key
 
 PoolName = Annotated[str, Field(pattern=POOL_NAME, max_length=MAX_POOL_NAME)]
 """Also the Slurm partition and the first part of its nodes' names, so it starts with a letter and leaves room."""
@@ -93,6 +94,10 @@ class Pool(Area):
     @classmethod
     def _reachable(cls, backend: MachinesBackend | WarmBackend) -> MachinesBackend | WarmBackend:
         if isinstance(backend, WarmBackend):
+            for key, value in backend.node_selector.items():
+                if not re.fullmatch(LABEL_KEY, key) or not re.fullmatch(LABEL_VALUE, value):
+                    msg = f"node_selector {key!r}: {value!r} is no label that a node can have; see 'kubectl get nodes'"
+                    raise ValueError(msg)
             return backend
         ends = [(f"machine {machine.name}", machine.ssh) for machine in backend.machines]
         power = backend.power
@@ -101,17 +106,15 @@ class Pool(Area):
             for setting in ("on_command", "off_command", "status_command"):
                 command = str(getattr(power, setting))
                 if "{host}" not in command:
-                    msg = f"power.{setting} {command!r} doesn't say which machine; write {{host}} where its name goes"
+                    msg = f"power.{setting} doesn't say which machine; write {{host}} where its name goes"
                     raise ValueError(msg)
         for what, ssh in ends:
             if not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9.:]*", ssh.address):
                 msg = f"{what}: ssh.address {ssh.address!r} is no host name or IP address"
                 raise ValueError(msg)
-            if not re.fullmatch(PUBLIC_KEY, ssh.host_key.strip()):
-                msg = (
-                    f"{what}: ssh.host_key {ssh.host_key[:24]!r} isn't a public host key such as "
-                    "'ssh-ed25519 AAAA...'; 'ssh-keyscan -t ed25519 ADDRESS' shows it after the address"
-                )
+            wrong = why_no_key(ssh.host_key)
+            if wrong:
+                msg = f"{what}: ssh.host_key {wrong}; 'ssh-keyscan -t ed25519 ADDRESS' shows it after the address"
                 raise ValueError(msg)
         return backend
 

@@ -8,8 +8,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, field_validator
 
 from sparewheel.api.gpu_pool import MAX_GRACE_SECONDS
-from stacks.base import PUBLIC_KEY, AbsolutePath, Area, SecretName
+from stacks.base import AbsolutePath, Area, SecretName
 from stacks.routes import MailAddress
+from stacks.ssh_keys import why_no_key
 
 OURS: Final = {
     "KillWait": "set slurm.grace_seconds instead",
@@ -146,11 +147,8 @@ class User(Area):
     @classmethod
     def _public_keys(cls, keys: list[str]) -> list[str]:
         for key in keys:
-            if "PRIVATE KEY" in key:
-                msg = "that is a private key; give the public one, the line in the .pub file"
-                raise ValueError(msg)
-            if not re.fullmatch(PUBLIC_KEY, key.strip()):
-                msg = f"{key[:24]!r}... isn't a public SSH key such as 'ssh-ed25519 AAAA... name'"
+            msg = why_no_key(key)
+            if msg:
                 raise ValueError(msg)
         return keys
 

@@ -18,17 +18,18 @@ from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
 
 ROOT = Path(__file__).parents[2]
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEexampleexampleexampleexampleexampleexampleexa"
+MANIFESTS = ROOT / "lab/standins/slinky/manifests"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 IMAGES = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "login", "base", "mariadb", "sparewheel")
 SECRETS = {"machines-ssh": "CANARY-machines", "power-ssh": "CANARY-power", "oncall-url": "CANARY-url"}
 
 
 def stack_config() -> dict[str, Any]:
     """A whole and right config; tests change a copy."""
-    ssh = {"address": "192.0.2.1", "host_key": "ssh-ed25519 AAAA"}
+    ssh = {"address": "192.0.2.1", "host_key": KEY}
     return {
         "cluster": {"kind": "command", "command": "print-kubeconfig"},
-        "operator": {"kind": "manifests", "path": "operator"},
+        "operator": {"kind": "manifests", "path": str(MANIFESTS)},
         "images": {name: f"registry.example/{name}:1" for name in IMAGES},
         "slurm": {"version": "26.05", "accounting": {"kind": "in_cluster"}, "gpu_files": "/dev/nvidia[0-7]"},
         "storage": {name: {"kind": "host_path", "path": f"/srv/{name}"} for name in ("home", "state", "database")},

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from sparewheel.api.names import LABEL_VETO
-from tests.components.conftest import Run
+from tests.components.conftest import KEY, ROOT, Run
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -69,6 +69,23 @@ CASES: list[tuple[str, Change, str, str]] = [
      "remediation.fault_overrides:", "'XID 63'"),
     ("host key that is none", lambda raw: _machines(raw)["machines"][0]["ssh"].update(host_key="hello"),
      "pools.0.backend:", "ssh-keyscan"),
+    ("host key cut short", lambda raw: _machines(raw)["machines"][0]["ssh"].update(host_key=KEY[:-4]),
+     "pools.0.backend:", "cut short"),
+    ("user's key of another type", lambda raw: raw["users"][0].update(ssh_keys=[KEY.replace("ssh-ed25519", "ssh-rsa")]),
+     "users.0.ssh_keys:", "body is of another type"),
+    ("image with a space", lambda raw: raw["images"].update(slurmd="registry.example/slurmd :1"),
+     "images.slurmd:", "registry/name:tag"),
+    ("true for a size", lambda raw: raw["pools"][0].update(size=True), "pools.0.size:", "integer, not true"),
+    ("true for a port", lambda raw: _machines(raw)["machines"][0]["ssh"].update(port=True),
+     "pools.0.backend.machines.0.ssh.port:", "integer, not true"),
+    ("false for seconds", lambda raw: raw["remediation"].update(agent={"heartbeat_interval_seconds": False}),
+     "remediation.agent.heartbeat_interval_seconds:", "number, not false"),
+    ("no such manifests", lambda raw: raw["operator"].update(path="operatr"), "operator.path:", "no folder with .yaml"),
+    ("a folder without manifests", lambda raw: raw["operator"].update(path=str(ROOT / "docs")),
+     "operator.path:", "no folder with .yaml"),
+    ("selector that is no label", lambda raw: raw["pools"][0].update(
+        backend={"kind": "warm", "node_selector": {"class": "h 200"}}, size=1, spares=0),
+     "pools.0.backend:", "'class': 'h 200' is no label"),
     ("address that is none", lambda raw: _machines(raw)["machines"][0]["ssh"].update(address="a b"),
      "pools.0.backend:", "no host name or IP address"),
     ("power for no machine", lambda raw: _machines(raw)["power"].update(off_command="off all"),

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 def config(kubeconfig: Path) -> dict[str, Any]:
     raw = stack_config()
     raw["cluster"] = {"kind": "existing", "kubeconfig_path": str(kubeconfig)}
-    raw["operator"]["path"] = str(Path(__file__).parents[2] / "lab/standins/slinky/manifests")
     raw["remediation"]["keep_records"] = False
     raw["pools"] = []  # their machines have tests of their own
     return raw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -11,11 +12,14 @@ from lab.stack import fill_in
 from lab.toolchain.paths import REPOSITORY
 from stacks.config import ConfigError, StackConfig, parse
 
-HOSTS = {
-    name: f"ssh-ed25519 {key}"
-    for name, key in (("gpu-1", "AAAA1"), ("gpu-2", "AAAA2"), ("gpu-3", "AAAA3"), ("power", "AAAA4"))
-}
-USERS: dict[str, str] = dict.fromkeys(("alice", "bob"), "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE made-here")
+
+def public_key(number: int) -> str:
+    body = b"".join(len(part).to_bytes(4, "big") + part for part in (b"ssh-ed25519", bytes([number] * 32)))
+    return f"ssh-ed25519 {base64.b64encode(body).decode()}"
+
+
+HOSTS = {name: public_key(number) for number, name in enumerate(("gpu-1", "gpu-2", "gpu-3", "power"))}
+USERS: dict[str, str] = dict.fromkeys(("alice", "bob"), f"{public_key(9)} made-here")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import yaml
 from sparewheel.pools import NewMachine, NewPool, PoolError, add_pool, parse_machine, parse_selector
 from stacks.config import parse
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 FILE = """\
 # The file's own comment.
 config:
@@ -34,11 +35,11 @@ config:
         kind: machines
         key_ref: machines-ssh   # a secret of the stack
         machines:
-          - {name: gpu-1, ssh: {address: 10.0.0.1, host_key: ssh-ed25519 AAAA}}
+          - {name: gpu-1, ssh: {address: 10.0.0.1, host_key: HOST-KEY}}
   sparewheel:remediation:
     dry_run: false # last line
-"""
-POOL = NewPool("big", size=1, machines=[NewMachine("big-1", "10.0.1.1", "ssh-ed25519 BBBB")])
+""".replace("HOST-KEY", KEY)
+POOL = NewPool("big", size=1, machines=[NewMachine("big-1", "10.0.1.1", KEY)])
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_the_new_pool(path: Path) -> None:
         "backend": {
             "kind": "machines",
             "key_ref": "machines-ssh",
-            "machines": [{"name": "big-1", "ssh": {"address": "10.0.1.1", "host_key": "ssh-ed25519 BBBB"}}],
+            "machines": [{"name": "big-1", "ssh": {"address": "10.0.1.1", "host_key": KEY}}],
         },
     }
 
