@@ -5,9 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from sparewheel.agent.limited import LimitedSocket
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -22,13 +26,20 @@ class ApiError(Exception):
 
 @dataclass(slots=True)
 class ApiServer:
-    """Requests to one API server; every one may raise ApiError."""
+    """Requests to one API server; every one may raise ApiError.
+
+    ``timeout_seconds``: to connect, and again for the TLS handshake. ``deadline_seconds``: for a whole request with its
+    second try, however slowly the answer trickles in.
+    """
 
     host: str
     port: int
     service_account: Path = SERVICE_ACCOUNT
     timeout_seconds: float = 5.0
-    _connection: http.client.HTTPSConnection | None = None
+    deadline_seconds: float = 10.0
+    monotonic_seconds: Callable[[], float] = field(default=time.monotonic)
+    _connection: http.client.HTTPConnection | None = None
+    _limited: LimitedSocket | None = None
 
     def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Any:
         """Send and decode JSON. A kept connection that broke is made anew once, for any method: all are idempotent."""
@@ -39,26 +50,23 @@ class ApiServer:
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": content_type}
         payload = None if body is None else json.dumps(body)
         fresh = self._connection is None
+        until = self.monotonic_seconds() + self.deadline_seconds
         try:
-            return self._send(method, path, payload, headers)
+            return self._send(method, path, payload, headers, until)
         except (OSError, http.client.HTTPException) as error:
             self._drop()
             if fresh:
                 raise ApiError(f"{method} {path}: no answer from the API server ({error})") from error
         try:
-            return self._send(method, path, payload, headers)
+            return self._send(method, path, payload, headers, until)
         except (OSError, http.client.HTTPException) as error:
             self._drop()
             raise ApiError(f"{method} {path}: no answer from the API server ({error})") from error
 
-    def _send(self, method: str, path: str, payload: str | None, headers: dict[str, str]) -> Any:
-        if self._connection is None:
-            context = ssl.create_default_context(cafile=str(self.service_account / "ca.crt"))
-            self._connection = http.client.HTTPSConnection(
-                self.host, self.port, timeout=self.timeout_seconds, context=context
-            )
-        self._connection.request(method, path, payload, headers)
-        response = self._connection.getresponse()
+    def _send(self, method: str, path: str, payload: str | None, headers: dict[str, str], until: float) -> Any:
+        connection = self._connected(until)
+        connection.request(method, path, payload, headers)
+        response = connection.getresponse()
         text = response.read()
         if response.status >= 400:
             raise ApiError(f"{method} {path}: HTTP {response.status} {text[:300]!r}", response.status)
@@ -66,6 +74,23 @@ class ApiServer:
             return json.loads(text) if text else None
         except ValueError as error:
             raise ApiError(f"{method} {path}: the answer is no JSON ({error})") from error
+
+    def _connected(self, until: float) -> http.client.HTTPConnection:
+        """The kept connection, or a new one; what is done on it ends at ``until``."""
+        if self._connection is None:
+            context = ssl.create_default_context(cafile=str(self.service_account / "ca.crt"))
+            self._connection = http.client.HTTPSConnection(self.host, self.port, context=context)
+        connection, limited = self._connection, self._limited
+        if limited is None or connection.sock is None:
+            left = until - self.monotonic_seconds()
+            if left <= 0:
+                raise TimeoutError(f"not within {self.deadline_seconds:g} s")
+            connection.timeout = min(self.timeout_seconds, left)
+            connection.connect()
+            plain: Any = connection.sock
+            connection.sock = self._limited = limited = LimitedSocket(plain, self.monotonic_seconds)
+        limited.until = until
+        return connection
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import http.server
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,60 @@ def test_an_answer_that_is_none_is_an_error_of_the_api(answering: ApiServer, bod
     _Answers.body = body
     with pytest.raises(ApiError):
         NodeWriter(answering, "gpu-1").load()
+
+
+class _Trickles(http.server.BaseHTTPRequestHandler):
+    """One byte each twentieth of a second, for ever: no single read is ever late."""
+
+    protocol_version = "HTTP/1.1"
+    headers_first = True
+    ends: threading.Event
+
+    def do_GET(self) -> None:
+        if self.headers_first:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+        while not self.ends.wait(0.05):
+            try:
+                self.wfile.write(b"x")
+            except OSError:
+                return
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Silent."""
+
+
+@pytest.mark.parametrize("headers_first", [True, False], ids=["in the body", "before the headers"])
+def test_an_answer_that_trickles_ends_at_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, headers_first: bool
+) -> None:
+    ends = threading.Event()
+    monkeypatch.setattr(_Trickles, "headers_first", headers_first)
+    monkeypatch.setattr(_Trickles, "ends", ends, raising=False)
+    (tmp_path / "token").write_text("t")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Trickles) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        plain = http.client.HTTPConnection("127.0.0.1", server.server_port)
+        api = ApiServer("127.0.0.1", server.server_port, tmp_path, deadline_seconds=0.5, _connection=plain)
+        began = time.monotonic()
+        with pytest.raises(ApiError, match="no answer from the API server"):
+            api.request("GET", "/")
+        assert 0.5 <= time.monotonic() - began < 5
+        ends.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("protocol", ["HTTP/1.0", "HTTP/1.1"], ids=["closed after each", "kept"])
+def test_a_whole_answer_is_read_on_a_new_and_on_a_kept_connection(
+    answering: ApiServer, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    monkeypatch.setattr(_Answers, "protocol_version", protocol)
+    _Answers.body = b'{"items": [%s]}' % b",".join([b"1"] * 100_000)
+    for _ in range(3):
+        assert len(answering.request("GET", "/")["items"]) == 100_000
 
 
 def test_a_token_that_is_gone_is_an_error_of_the_api(answering: ApiServer) -> None:
