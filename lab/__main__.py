@@ -15,7 +15,9 @@ from lab.images.ensure import ensure_images
 from lab.machines.inject import Bite, inject_xid
 from lab.machines.inventory import load_inventory
 from lab.machines.power import Power, PowerError
+from lab.objects import stack_is_up
 from lab.paths import paths_from_environment
+from lab.restore import NotHealthyError, restore
 from lab.supervisor.client import SupervisorError
 from lab.toolchain.errors import ToolchainError
 
@@ -24,6 +26,7 @@ ERRORS = (
     NotReadyError,
     NetworkConflictError,
     NotUpError,
+    NotHealthyError,
     CommandError,
     PowerError,
     SupervisorError,
@@ -94,8 +97,18 @@ def kubeconfig() -> None:
 
 @app.command()
 def reset() -> None:
-    """Bring every host back to health: power on, out of the cluster, all GPUs, a new kernel log."""
-    DataCentre(paths_from_environment()).reset()
+    """Bring every host back to health: power, all GPUs, a new kernel log.
+
+    Where the platform is on the cluster, its jobs and records go too and its pools are awaited; else GPU hosts are out
+    of the cluster afterwards.
+    """
+    paths = paths_from_environment()
+    centre = DataCentre(paths)
+    centre.up()
+    if stack_is_up(paths):
+        restore(paths)
+    else:
+        centre.reset()
 
 
 @app.command()

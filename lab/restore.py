@@ -7,18 +7,16 @@ awaited.
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from lab.cluster.bootstrap import kubectl
 from lab.cluster.lifecycle import DataCentre
 from lab.machines.inventory import Host, load_inventory
+from lab.objects import hosts, objects, pools
 from lab.paths import Paths
-from sparewheel.api.gpu_host import GpuHost, HostPhase
-from sparewheel.api.gpu_pool import GpuPool
+from lab.waiting import wait_for
+from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.names import LABEL_ROLE, NAMESPACE, ROLE_ACTIVE, TAINT_FAULT
 
 HEALTHY_SECONDS = 180
@@ -40,11 +38,13 @@ def restore(paths: Paths) -> None:
 def cancel_jobs(paths: Paths) -> None:
     """Every job of every user, ended."""
     slurm(paths, "scancel --me; for u in $(squeue -ah -o %u | sort -u); do scancel -u $u; done")
-    deadline = time.monotonic() + HEALTHY_SECONDS
-    while slurm(paths, "squeue -ah").strip():
-        if time.monotonic() > deadline:
-            raise NotHealthyError("jobs are still there after scancel: " + slurm(paths, "squeue -a"))
-        time.sleep(LOOK_SECONDS)
+    wait_for(
+        lambda: not slurm(paths, "squeue -ah").strip(),
+        HEALTHY_SECONDS,
+        lambda: "jobs are still there after scancel: " + slurm(paths, "squeue -a"),
+        NotHealthyError,
+        look_seconds=LOOK_SECONDS,
+    )
 
 
 def slurm(paths: Paths, command: str) -> str:
@@ -56,14 +56,16 @@ def struck_hosts(paths: Paths) -> list[Host]:
     """Hosts that are off, quarantined, cordoned, or whose agent reports a fault."""
     inventory = load_inventory(paths.state)
     centre = DataCentre(paths)
-    phases = {host.spec.host: host.status.phase for host in gpu_hosts(paths)}
+    phases = {name: host.status.phase for name, host in hosts(paths).items()}
     bad_nodes = {
         node["metadata"]["name"]
-        for node in _items(paths, "nodes")
+        for node in objects(paths, "nodes")
         if node["spec"].get("unschedulable")
         or any(taint["key"] == TAINT_FAULT for taint in node["spec"].get("taints", []))
     }
-    faulty = {item["metadata"]["name"] for item in _items(paths, "nodehealths") if item.get("status", {}).get("faults")}
+    faulty = {
+        item["metadata"]["name"] for item in objects(paths, "nodehealths") if item.get("status", {}).get("faults")
+    }
     return [
         host
         for host in inventory.gpu
@@ -74,10 +76,10 @@ def struck_hosts(paths: Paths) -> list[Host]:
     ]
 
 
-def repair(paths: Paths, hosts: Iterable[Host]) -> None:
+def repair(paths: Paths, struck: Iterable[Host]) -> None:
     """Power cycle, GPUs, kernel log; out of the cluster; back into the pool's inventory."""
     centre = DataCentre(paths)
-    chosen = list(hosts)
+    chosen = list(struck)
     if not chosen:
         return
     with ThreadPoolExecutor(4) as pool:
@@ -89,27 +91,25 @@ def repair(paths: Paths, hosts: Iterable[Host]) -> None:
 
 def await_healthy(paths: Paths) -> None:
     """Every pool at its size with its spares, every Slurm node idle."""
-    deadline = time.monotonic() + HEALTHY_SECONDS
-    while True:
-        amiss = _amiss(paths)
-        if not amiss:
-            return
-        if time.monotonic() > deadline:
-            raise NotHealthyError(f"after {HEALTHY_SECONDS} s: {'; '.join(amiss)}")
-        time.sleep(LOOK_SECONDS)
+    amiss: list[str] = []
+
+    def healthy() -> bool:
+        amiss[:] = _amiss(paths)
+        return not amiss
+
+    wait_for(healthy, HEALTHY_SECONDS, lambda: "; ".join(amiss), NotHealthyError, look_seconds=LOOK_SECONDS)
 
 
 def _amiss(paths: Paths) -> list[str]:
     amiss: list[str] = []
-    pools = [GpuPool.from_wire(item) for item in _items(paths, "gpupools")]
-    hosts = gpu_hosts(paths)
-    for pool in pools:
-        phases = [host.status.phase for host in hosts if host.spec.pool == pool.metadata.name]
+    known, members = pools(paths), hosts(paths).values()
+    for pool in known:
+        phases = [host.status.phase for host in members if host.spec.pool == pool.metadata.name]
         active, spare = phases.count(HostPhase.ACTIVE), phases.count(HostPhase.SPARE)
         if active != pool.spec.size or spare < pool.spec.spares:
             amiss.append(f"pool {pool.metadata.name} has {active} of {pool.spec.size} nodes and {spare} spares")
-    wanted = sum(pool.spec.size for pool in pools)
-    nodes = [n for n in _items(paths, "nodes") if n["metadata"].get("labels", {}).get(LABEL_ROLE) == ROLE_ACTIVE]
+    wanted = sum(pool.spec.size for pool in known)
+    nodes = [n for n in objects(paths, "nodes") if n["metadata"].get("labels", {}).get(LABEL_ROLE) == ROLE_ACTIVE]
     if len(nodes) != wanted:
         amiss.append(f"{len(nodes)} of {wanted} nodes take work")
     states = slurm(paths, "sinfo -N -h -o '%N %T'").splitlines()
@@ -117,13 +117,3 @@ def _amiss(paths: Paths) -> list[str]:
     if len(idle) != wanted:
         amiss.append(f"Slurm says {', '.join(sorted(set(states))) or 'no node'}")
     return amiss
-
-
-def gpu_hosts(paths: Paths) -> list[GpuHost]:
-    return [GpuHost.from_wire(item) for item in _items(paths, "gpuhosts")]
-
-
-def _items(paths: Paths, kind: str) -> list[dict[str, Any]]:
-    where = [] if kind in {"nodes", "nodehealths"} else ["-n", NAMESPACE]
-    name = kind if kind == "nodes" else f"{kind}.sparewheel.dev"
-    return json.loads(kubectl(paths, *where, "get", name, "-o", "json"))["items"]

@@ -71,6 +71,7 @@ def render_config(paths: Paths | None = None) -> Path:
     document = _read(yaml, REPOSITORY / "stacks" / f"Pulumi.{STACK}.yaml")
     before = _read(yaml, target) if target.exists() else {}
     fill_in(document["config"], _host_keys(paths), _user_keys(paths, document["config"]))
+    shorten_grace(document["config"], _own_grace(paths))
     _keep_secrets(before, document)
     _make_project(paths)
     with target.open("w", encoding="utf-8") as file:
@@ -92,9 +93,27 @@ def fill_in(config: Document, host_keys: Mapping[str, str], user_keys: Mapping[s
         user["ssh_keys"] = [user_keys[user["name"]]]
 
 
-def up(paths: Paths | None = None) -> None:
-    """`pulumi up`."""
+def shorten_grace(config: Document, own: Path) -> None:
+    """The grace that the last `up` was told, where it was told one: previews then see what was built."""
+    if own.exists():
+        config["sparewheel:slurm"]["grace_seconds"] = int(own.read_text("ascii"))
+
+
+def _own_grace(paths: Paths) -> Path:
+    return folder(paths) / "grace_seconds"
+
+
+def _keep_grace(own: Path, grace_seconds: int | None) -> None:
+    own.unlink(missing_ok=True)
+    if grace_seconds is not None:
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_text(str(grace_seconds), "ascii")
+
+
+def up(paths: Paths | None = None, grace_seconds: int | None = None) -> None:
+    """`pulumi up`. ``grace_seconds``: another grace than the stack's file says, for this stack until the next `up`."""
     paths = paths or paths_from_environment()
+    _keep_grace(_own_grace(paths), grace_seconds)
     for name in DISKS:
         (paths.common / name).mkdir(exist_ok=True)
     with step("pulumi up: the platform on the data centre's cluster", 110):

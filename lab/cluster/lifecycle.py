@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +38,7 @@ from lab.paths import Paths
 from lab.supervisor.client import Supervisor
 from lab.supervisor.unit import Unit
 from lab.toolchain.progress import step
+from lab.waiting import wait_for
 
 READY_SECONDS = 240.0
 NODE_READY_SECONDS = 180.0
@@ -127,16 +126,11 @@ class DataCentre:
         except ValueError:
             return list(build_inventory(MOST_GPU_HOSTS).hosts)
 
-    def reset(self, hooks: list[Callable[[], None]] | None = None) -> None:
-        """A clean running data centre: all hosts on and healthy, GPU hosts outside the cluster, logs new.
-
-        `hooks` run after the GPU hosts have left, for whoever owns objects about them.
-        """
+    def reset(self) -> None:
+        """A clean running data centre: all hosts on and healthy, GPU hosts outside the cluster, logs new."""
         check_rights()
         with self.alone():
             self._reset()
-        for hook in hooks or []:
-            hook()
 
     def _reset(self) -> None:
         for host in self.hosts():
@@ -251,10 +245,11 @@ class DataCentre:
         }
         switch = [sys.executable, "-m", "lab.machines.power_switch"]
         self.supervisor.start(Unit("power-switch", switch, str(self.paths.logs / "power-switch.log"), env=environment))
-        wait(
+        wait_for(
             lambda: is_ready(self.paths),
             READY_SECONDS,
-            f"the API server is not ready; see {self.paths.logs}/kube-apiserver.log",
+            lambda: f"the API server is not ready; see {self.paths.logs}/kube-apiserver.log",
+            NotUpError,
         )
         apply_first_objects(self.paths)
         for unit in (
@@ -274,10 +269,13 @@ class DataCentre:
         for host in hosts:
             ssh(self.paths, host.name, f"host-join --node-name {host.name} --label {SYSTEM_LABEL}", timeout_seconds=300)
         for host in hosts:
-            wait(
+            wait_for(
                 lambda name=host.name: self._node_states().get(name) == "Ready",
                 NODE_READY_SECONDS,
-                f"{host.name} is not Ready; see its /var/log/kubelet.log (ssh -F {self.paths.ssh}/config {host.name})",
+                lambda name=host.name: (
+                    f"{name} is not Ready; see its /var/log/kubelet.log (ssh -F {self.paths.ssh}/config {name})"
+                ),
+                NotUpError,
             )
 
     def _node_states(self) -> dict[str, str]:
@@ -291,12 +289,3 @@ class DataCentre:
             ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
             states[node["metadata"]["name"]] = "Ready" if ready else "NotReady"
         return states
-
-
-def wait(condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
-    """Poll until it holds; NotUpError with `otherwise` after that many seconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise NotUpError(f"{otherwise} (waited {seconds:.0f} s)")
-        time.sleep(0.2)

@@ -1,23 +1,18 @@
-"""What the demo asks of the cluster: records, hosts, and the command line that people use."""
+"""What the demo asks of the cluster, through the command line that people use too."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lab.cluster.bootstrap import kubectl
 from lab.paths import Paths
-from sparewheel.api.gpu_host import GpuHost
-from sparewheel.api.names import NAMESPACE
-from sparewheel.api.remediation import Remediation
+from lab.waiting import wait_for
 
 T = TypeVar("T")
-LOOK_SECONDS = 0.25
 
 
 class StoryError(Exception):
@@ -25,29 +20,8 @@ class StoryError(Exception):
 
 
 def await_(what: str, look: Callable[[], T | None], *, seconds: float, seen: Callable[[], str] | None = None) -> T:
-    """Look until there is an answer; StoryError after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while True:
-        answer = look()
-        if answer is not None:
-            return answer
-        if time.monotonic() > deadline:
-            state = f"; {seen()}" if seen else ""
-            raise StoryError(f"{what}: not within {seconds:.0f} s{state}")
-        time.sleep(LOOK_SECONDS)
-
-
-def objects(paths: Paths, plural: str) -> list[dict[str, Any]]:
-    return json.loads(kubectl(paths, "-n", NAMESPACE, "get", f"{plural}.sparewheel.dev", "-o", "json"))["items"]
-
-
-def remediations(paths: Paths) -> list[Remediation]:
-    return [Remediation.from_wire(item) for item in objects(paths, "remediations")]
-
-
-def hosts(paths: Paths) -> dict[str, GpuHost]:
-    found = [GpuHost.from_wire(item) for item in objects(paths, "gpuhosts")]
-    return {host.spec.host: host for host in found}
+    """Look until there is an answer; StoryError with what was ``seen`` after ``seconds``."""
+    return wait_for(look, seconds, lambda: f"{what}: not in time{f'; {seen()}' if seen else ''}", StoryError)
 
 
 def node_of_worker(paths: Paths, slurm_node: str) -> str:

@@ -7,10 +7,11 @@ import threading
 from datetime import UTC, datetime
 
 from lab import stack
-from lab.demo.cluster import StoryError, await_, hosts, node_of_worker, remediations, sparewheel
+from lab.demo.cluster import StoryError, await_, node_of_worker, sparewheel
 from lab.demo.facts import Facts, JobFacts
 from lab.demo.receiver import Inbox
 from lab.demo.researcher import Researcher, ResearcherError
+from lab.objects import hosts, remediations
 from lab.paths import Paths
 from lab.toolchain.progress import note, step
 from sparewheel.api.remediation import Outcome, Remediation

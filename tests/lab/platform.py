@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from lab.cluster.bootstrap import kubectl
-from lab.demo.cluster import StoryError, await_, hosts, node_of_worker, remediations, sparewheel
+from lab.demo.cluster import StoryError, await_, node_of_worker, sparewheel
 from lab.demo.receiver import Inbox
 from lab.demo.researcher import Researcher, ResearcherError
+from lab.objects import hosts, remediations
 from lab.paths import Paths
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.names import CONTROLLER_LEASE, NAMESPACE

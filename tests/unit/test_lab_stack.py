@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from lab.stack import fill_in
+from lab import stack
+from lab.paths import Paths
+from lab.stack import fill_in, shorten_grace
 from lab.toolchain.paths import REPOSITORY
 from stacks.config import ConfigError, StackConfig, parse
 
@@ -50,3 +53,35 @@ def test_a_pool_that_was_added_is_filled_in_too(config: dict[str, Any]) -> None:
     )
     fill_in(config, {**HOSTS, "gpu-4": "ssh-ed25519 gpu-4"}, USERS)
     assert config["sparewheel:pools"][1]["backend"]["machines"][0]["ssh"]["host_key"] == "ssh-ed25519 gpu-4"
+
+
+def test_a_grace_of_its_own_holds_only_where_the_last_up_was_told_one(config: dict[str, Any], tmp_path: Path) -> None:
+    fill_in(config, HOSTS, USERS)
+    own = tmp_path / "grace_seconds"
+    shorten_grace(config, own)
+    assert read(config).slurm.grace_seconds == 120
+    own.write_text("30")
+    shorten_grace(config, own)
+    assert read(config).slurm.grace_seconds == 30
+
+
+@pytest.mark.parametrize(("told", "left"), [(30, "30"), (None, None)])
+def test_each_up_decides_the_grace_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: int | None, left: str | None
+) -> None:
+    paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "cache")
+    for name in stack.DISKS:
+        (paths.common / name).mkdir(parents=True)
+    own = stack.folder(paths) / "grace_seconds"
+    own.parent.mkdir(parents=True)
+    own.write_text("45")
+    seen: list[str | None] = []
+
+    def ran(_paths: Paths, _verb: str, *_arguments: str) -> str:
+        seen.append(own.read_text() if own.exists() else None)
+        return ""
+
+    monkeypatch.setattr(stack, "pulumi", ran)
+    stack.up(paths, grace_seconds=told)
+    stack.preview_no_changes(paths)
+    assert seen == [left, left]
