@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from .clock import Clock, MonotonicClock
@@ -116,12 +116,20 @@ class StopGuard:
                 self._commit.acquire()
                 try:
                     self._save_alone()
+                except BaseException as error:  # noqa: BLE001 (whatever it is, the process ends as one that was stopped)
+                    _say(f"the last save failed: {type(error).__name__}: {error}")
                 finally:
                     self._end(STOPPED)
                 return
 
     def _agree_seconds(self) -> float:
         return min(max(AGREE_SECONDS_MIN, STEPS_TO_AGREE * self._step_seconds), AGREE_SECONDS_MAX)
+
+
+def _say(text: str) -> None:
+    """Straight to standard error: the process ends right away, and the main thread may hold the stream's lock."""
+    with suppress(OSError):
+        os.write(2, f"{text}\n".encode("utf-8", "replace"))
 
 
 def _leave_to_thread(_signal: int, _frame: FrameType | None) -> None:

@@ -30,7 +30,8 @@ def say(word):
 
 def run(body: str) -> tuple[subprocess.Popen[str], float]:
     """Start `body`, wait for its line 'ready', send SIGTERM. The process, and when."""
-    process = subprocess.Popen([sys.executable, "-c", PRELUDE + body], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", PRELUDE + body]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
@@ -116,9 +117,19 @@ say('together')
     assert finish(process) == (STOPPED, ["alone"])
 
 
-def test_an_error_in_the_save_still_ends_the_process() -> None:
-    process, _ = run("guard.training(lambda: 1 / 0); say('ready'); hang()")
-    assert finish(process)[0] == STOPPED
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("ZeroDivisionError('no step')", "ZeroDivisionError: no step"),
+        ("SystemExit(9)", "SystemExit: 9"),
+        ("OSError(28, 'No space left on device')", "OSError: [Errno 28] No space left on device"),
+    ],
+)
+def test_an_error_in_the_save_is_said_and_ends_the_process_all_the_same(error: str, said: str) -> None:
+    process, _ = run(f"def fail(): raise {error}\nguard.training(fail); say('ready'); hang()")
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == STOPPED
+    assert errors == f"the last save failed: {said}\n"
 
 
 def test_a_second_signal_changes_nothing() -> None:
