@@ -12,6 +12,7 @@ from sparewheel.api.crd import crd_manifests
 from sparewheel.kube.access import from_file
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import apply_crds
+from tests.api.slinky_cluster import Cluster, slinky_cluster
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +32,10 @@ async def kube(api_server: Path) -> AsyncIterator[KubeClient]:
 async def crds(kube: KubeClient) -> None:
     """Our CRDs, established."""
     await apply_crds(kube, crd_manifests())
+
+
+@pytest.fixture
+async def cluster(api_server: Path, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """A Slurm cluster's namespace with the stand-in for Slinky's operator at work on it."""
+    async with slinky_cluster(api_server, request.node.name) as made:
+        yield made

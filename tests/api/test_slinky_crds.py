@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from lab.standins.slinky import kube as slinky_kube
 from lab.standins.slinky.kube import RESOURCES, Kube, KubeError
-from lab.standins.slinky.schema.crds import OUT
+from tests.api.slinky_cluster import STRICT, Obj, install
 from tests.unit.standins import slinky_objects as given
-
-Obj = dict[str, Any]
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-STRICT = {"fieldValidation": "Strict", "fieldManager": "test", "force": "true"}
-
-
-async def install(api: Kube) -> None:
-    """Apply the definitions and wait until all are served."""
-    for file in sorted(OUT.glob("*.yaml")):
-        body: Obj = yaml.safe_load(file.read_text(encoding="utf-8"))
-        path = f"{DEFINITIONS}/{body['metadata']['name']}"
-        await api._send("PATCH", path, body, content_type=slinky_kube.APPLY, params=STRICT)
-        while True:
-            found = await api._send("GET", path)
-            conditions: list[Obj] = found.get("status", {}).get("conditions") or []
-            held: dict[str, str] = {one["type"]: one["status"] for one in conditions}
-            assert "NonStructuralSchema" not in held
-            if held.get("Established") == "True":
-                break
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture

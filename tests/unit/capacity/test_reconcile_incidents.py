@@ -1,0 +1,88 @@
+"""A pool while incidents go on beside it, and after a Node was removed by somebody."""
+
+from __future__ import annotations
+
+from sparewheel.api.base import ObjectMeta
+from sparewheel.api.names import NAMESPACE
+from sparewheel.api.remediation import Remediation, RemediationSpec
+from sparewheel.capacity.hosts import read_host
+from sparewheel.kube.port import GPU_HOST, NODE, REMEDIATION
+from tests.support.pool_world import World
+from tests.support.yard import POOL, pool_of, serious_fault
+
+
+def incident(world: World, node: str, name: str = "inc") -> str:
+    spec = RemediationSpec(node=node, node_uid="u", pool=POOL, fault=serious_fault(world.clock))
+    body = Remediation(metadata=ObjectMeta(name=name, namespace=NAMESPACE), spec=spec).to_wire()
+    world.kube.put(REMEDIATION, body, NAMESPACE)
+    return f"remediation/{name}"
+
+
+async def test_an_open_incident_keeps_its_place(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2", "gpu-3")
+    pool_of(world.kube, 2)
+    await world.settle()
+    owner = incident(world, "gpu-1")
+    assert (await world.once()).settled, "nobody fills the place that the incident will fill"
+    claim = {"owner": owner, "time": "2026-01-01T00:00:00Z"}
+    for phase in ("Spare", "Joining", "Checking", "Active"):
+        await world.kube.merge_patch(
+            GPU_HOST, "gpu-3", {"status": {"phase": phase, "claim": claim}}, NAMESPACE, "status"
+        )
+        await world.once()
+        assert world.hosts()["gpu-1"] == world.hosts()["gpu-2"] == "Active", "nothing is surplus during an incident"
+        assert world.hosts()["gpu-3"] == phase
+
+
+async def remove_node(world: World, name: str) -> None:
+    world.kube.drop(NODE, name)
+    world.yard.machines[name].joined = None
+
+
+async def test_a_node_removed_by_somebody_gives_way_to_a_spare(world: World) -> None:
+    """As a cloud's controller does when a machine ends. No serving node is taken for surplus, not even afterwards."""
+    world.yard.add("gpu-1", "gpu-2", "gpu-3")
+    pool_of(world.kube, 2)
+    await world.settle()
+    await remove_node(world, "gpu-1")
+    await world.settle()
+    assert world.hosts() == {"gpu-1": "Spare", "gpu-2": "Active", "gpu-3": "Active"}
+    assert world.active() == {"gpu-2", "gpu-3"}
+    assert ("leave", "gpu-2") not in world.yard.log
+
+
+async def test_a_node_removed_by_somebody_joins_again_where_there_is_no_other(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2")
+    pool_of(world.kube, 2)
+    await world.settle()
+    await remove_node(world, "gpu-2")
+    await world.settle()
+    assert world.active() == {"gpu-1", "gpu-2"}
+
+
+async def test_a_superseded_incident_leaves_neither_a_gap_nor_a_surplus(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2", "gpu-3")
+    pool_of(world.kube, 2)
+    await world.settle()
+    await remove_node(world, "gpu-1")
+    incident(world, "gpu-1")
+    await world.once()
+    assert world.hosts()["gpu-1"] == "Active", "an open incident sees to it"
+    world.kube.drop(REMEDIATION, "inc", NAMESPACE)
+    claim = {"owner": "remediation/inc", "time": "2026-01-01T00:00:00Z"}
+    await world.kube.merge_patch(GPU_HOST, "gpu-1", {"status": {"claim": claim}}, NAMESPACE, "status")
+    await world.settle()
+    assert world.active() == {"gpu-2", "gpu-3"}
+
+
+async def test_a_closed_incidents_claims_are_freed(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2")
+    pool_of(world.kube, 1)
+    await world.settle()
+    claim = {"owner": "remediation/closed", "time": "2026-01-01T00:00:00Z"}
+    await world.kube.merge_patch(GPU_HOST, "gpu-1", {"status": {"claim": claim}}, NAMESPACE, "status")
+    await world.kube.merge_patch(GPU_HOST, "gpu-2", {"status": {"claim": claim}}, NAMESPACE, "status")
+    await world.settle()
+    for name in ("gpu-1", "gpu-2"):
+        assert (await read_host(world.kube, NAMESPACE, name)).status.claim is None
+    assert world.hosts() == {"gpu-1": "Active", "gpu-2": "Spare"}
