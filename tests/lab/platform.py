@@ -93,6 +93,14 @@ class Platform:
     def healed(self, name: str) -> Remediation:
         return self.await_record(name, f"{name} is healed", lambda r: r.status.outcome is Outcome.HEALED)
 
+    def told_of_the_wait(self) -> None:
+        self.awaiting(
+            "people are told of the wait",
+            lambda: self.inbox.of("incident.waiting") or None,
+            60,
+            lambda: str([message.body.get("event") for message in self.inbox.messages]),
+        )
+
     def job_record(self, name: str, job: int) -> JobRecord:
         return next(j for j in self.record(name).status.jobs if j.job_id == job)
 

@@ -117,12 +117,7 @@ def test_a_vetoed_node_is_fenced_and_told_and_nothing_more(platform: Platform) -
             name, "the veto is seen", lambda r: any(s.name is NodeStage.VETOED for s in r.status.stages)
         )
         platform.await_event(job, "saved", 0)
-        Platform.awaiting(
-            "people are told of the wait",
-            lambda: platform.inbox.of("incident.waiting") or None,
-            60,
-            lambda: str([m.body.get("event") for m in platform.inbox.messages]),
-        )
+        platform.told_of_the_wait()
         assert platform.node_exists(second)
         assert platform.record(name).status.outcome is Outcome.OPEN
         assert "holds-a-key" in vetoed.status.waiting_for
@@ -139,12 +134,7 @@ def test_without_a_spare_nothing_is_deleted_and_it_goes_on_when_one_comes(platfo
         name = platform.incident(second).metadata.name
         platform.await_record(name, "it waits for a spare", lambda r: "spare" in r.status.waiting_for)
         platform.await_event(job, "saved", 0)
-        Platform.awaiting(
-            "people are told of the wait",
-            lambda: platform.inbox.of("incident.waiting") or None,
-            60,
-            lambda: str([m.body.get("event") for m in platform.inbox.messages]),
-        )
+        platform.told_of_the_wait()
         assert platform.node_exists(second)
         assert platform.host(second).status.phase is not HostPhase.QUARANTINED
     platform.healed(name)

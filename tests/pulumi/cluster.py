@@ -18,7 +18,7 @@ from sparewheel.clock import SystemClock
 from sparewheel.kube.access import from_file
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import apply, apply_crds
-from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, POD, KubeError, Resource
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, NODE_SET, POD, KubeError, Resource
 
 NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SLINKY_CRDS = Path(__file__).parents[2] / "lab/standins/slinky/manifests/crds"
@@ -63,6 +63,19 @@ class Cluster:
 
     def pool(self) -> dict[str, Any]:
         return self.do(lambda kube: kube.get(GPU_POOL, "gpu", "sparewheel"))
+
+    def live(self) -> set[tuple[str, str]]:
+        """Kind and uid of what a pool consists of: one that was made anew has another."""
+
+        async def work(kube: KubeClient) -> set[tuple[str, str]]:
+            kinds = ((GPU_POOL, "sparewheel"), (GPU_HOST, "sparewheel"), (NODE_SET, "slurm"), (POD, "slurm"))
+            return {
+                (kind.kind, str(found["metadata"]["uid"]))
+                for kind, namespace in kinds
+                for found in (await kube.list(kind, namespace)).items
+            }
+
+        return self.do(work)
 
     def edit_pool(self, spec: dict[str, Any]) -> None:
         """What somebody does by hand."""

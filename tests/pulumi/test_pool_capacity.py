@@ -42,13 +42,16 @@ if "capacity" in wanted["pool"]:
     made = module.PoolCapacity
     renamed = wanted["pool"].pop("capacity")
     module.PoolCapacity = lambda name, **arguments: made(renamed, **arguments)
+component = wanted["pool"].pop("component", "pool")
 GpuNodePool(
-    "pool",
+    component,
     Pool.model_validate(wanted["pool"]),
     images,
     kubeconfig=kubeconfig,
     grace_seconds=30,
-    opts=pulumi.ResourceOptions(providers=[provider]),
+    opts=pulumi.ResourceOptions(
+        providers=[provider], aliases=[pulumi.Alias(name="pool")] if component != "pool" else None
+    ),
 )
 """
 
@@ -137,6 +140,18 @@ def test_a_forced_replacement_releases_nothing(two_nodes: PoolStack, how: str) -
     assert two_nodes.cluster.phases() == before
 
 
+def test_a_component_that_was_renamed_keeps_what_is_live(two_nodes: PoolStack) -> None:
+    before, old, live = two_nodes.cluster.phases(), two_nodes.capacity(), two_nodes.cluster.live()
+    two_nodes.ask(component="renamed")
+    two_nodes.pulumi.up()
+    urns = [resource["urn"] for resource in two_nodes.pulumi.resources("GpuNodePool")]
+    assert [urn.rpartition("::")[2] for urn in urns] == ["renamed"]
+    assert two_nodes.capacity()["id"] == old["id"]
+    assert two_nodes.cluster.live() == live
+    assert two_nodes.cluster.phases() == before
+    two_nodes.pulumi.is_quiet()
+
+
 def test_what_somebody_changed_by_hand_is_drift(two_nodes: PoolStack) -> None:
     two_nodes.cluster.edit_pool({"size": 1})
     try:
@@ -160,6 +175,8 @@ def test_another_kind_of_machines_is_refused_before_anything_is_done(two_nodes: 
 
 
 def test_no_secret_in_clear_in_the_state(two_nodes: PoolStack) -> None:
+    """Also after a refresh: what the provider read then is in the state."""
+    two_nodes.pulumi.good("refresh", "--yes", "--skip-preview")
     text = json.dumps(two_nodes.pulumi.state())
     key = json.loads(two_nodes.cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     assert key not in text
