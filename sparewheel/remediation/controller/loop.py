@@ -228,13 +228,14 @@ class Controller:
         """The scout opened (or found) an incident."""
         if record.metadata.name not in self.state.records:
             self.state.put_record(record)
-        self._take(record)
+        self._take(record, fresh=True)
 
-    def _take(self, record: Remediation | None) -> None:
+    def _take(self, record: Remediation | None, *, fresh: bool = False) -> None:
         """Work on the incident, unless nothing of it is left to do."""
         if record is None or record.metadata.name in self.state.taken or not _unfinished(record):
             return
-        incident = Incident(self.ports, Journal(self.kube, record), taken_monotonic=self.clock.monotonic_seconds())
+        journal = Journal(self.kube, record, fresh=fresh)
+        incident = Incident(self.ports, journal, taken_monotonic=self.clock.monotonic_seconds())
         self.state.taken[record.metadata.name] = incident
         log.info("event=incident incident=%s stage=%s node=%s", incident.name, record.status.stage, record.spec.node)
         for track in TRACKS:

@@ -14,7 +14,7 @@ from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, InvalidError, Json, No
 from sparewheel.remediation.controller.own_ends import OwnEnds
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.conditions import condition_faults
-from sparewheel.remediation.decide.observations import NodeView
+from sparewheel.remediation.decide.observations import NodeView, PodView
 from sparewheel.remediation.decide.record import fold
 from sparewheel.remediation.decide.silence import Silence
 from sparewheel.remediation.decide.triage import Fold, New, Report, triage
@@ -86,8 +86,7 @@ class Scout:
         report = self.report(node)
         if report is None:
             return None
-        pods = await self.ports.kube.list(POD, field_selector=f"spec.nodeName={node}")
-        workers = tuple(view for view in (pod_view(body) for body in pods.items) if view.worker)
+        workers = await self._workers(node)
         slurm_node = next((pod.hostname for pod in workers), "")
         window = self.state.policy_spec.crashed_job_window_seconds + REMEMBER_EVERY_SECONDS
         jobs = self.state.remembered_jobs(node, slurm_node, window)
@@ -100,6 +99,14 @@ class Scout:
         record = await detected.create(self.ports.kube, self.ports.namespace, decision.name, decision.spec)
         self.found(record)
         return None
+
+    async def _workers(self, node: str) -> tuple[PodView, ...]:
+        """As last seen; none seen is no proof that there is none."""
+        seen = tuple(pod for pod in self.state.workers_on(node) if not pod.finished and not pod.deleting)
+        if len(seen) == 1:
+            return seen
+        pods = await self.ports.kube.list(POD, field_selector=f"spec.nodeName={node}")
+        return tuple(view for view in (pod_view(body) for body in pods.items) if view.worker)
 
     def _decide(self, report: Report | None, node: str) -> New | Fold | None:
         if report is None:

@@ -12,8 +12,8 @@ from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.clock import Clock
-from sparewheel.kube.port import GPU_POOL, Kube
-from sparewheel.remediation.decide.observations import HealthView, NodeView
+from sparewheel.kube.port import GPU_POOL, Json, Kube
+from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView
 from sparewheel.remediation.decide.silence import SilenceTracker
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.journal import RecordGoneError
@@ -46,8 +46,12 @@ class State:
     leases: SilenceTracker = field(default_factory=SilenceTracker)
     taken: dict[str, Incident] = field(default_factory=dict[str, Incident])
     """Incidents that this controller works on; their journals are newer than the cache."""
-    workers: dict[str, str] = field(default_factory=dict[str, str])
+    node_bodies: dict[str, Json] = field(default_factory=dict[str, Json])
+    """What the views are made of."""
+    _places: dict[str, str] = field(default_factory=dict[str, str])
     """Slurm node name to the Node that its worker runs on."""
+    _workers: dict[str, dict[str, PodView]] = field(default_factory=dict[str, dict[str, PodView]])
+    """Node to its worker pods, by uid."""
     _by_node: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Node to the names of its records."""
     _jobs_seen: dict[str, dict[int, float]] = field(default_factory=dict[str, dict[int, float]])
@@ -70,8 +74,26 @@ class State:
         """All records: those in hand from their journals, the others from the cache."""
         return list({**self.records, **{name: incident.record for name, incident in self.taken.items()}}.values())
 
+    def node_body(self, name: str) -> Json | None:
+        return self.node_bodies.get(name)
+
     def places(self) -> Mapping[str, str]:
-        return self.workers
+        return self._places
+
+    def workers_on(self, node: str) -> tuple[PodView, ...]:
+        return tuple(self._workers.get(node, {}).values())
+
+    # ---------------------------------------------------------------- workers
+    def put_worker(self, pod: PodView) -> None:
+        if pod.node_name:
+            self._workers.setdefault(pod.node_name, {})[pod.uid] = pod
+            self._places[pod.hostname or pod.name] = pod.node_name
+
+    def drop_worker(self, pod: PodView) -> None:
+        """A name whose pod moved stays where its newest pod is."""
+        self._workers.get(pod.node_name, {}).pop(pod.uid, None)
+        if self._places.get(pod.hostname or pod.name) == pod.node_name:
+            del self._places[pod.hostname or pod.name]
 
     async def certain_incidents(self) -> Sequence[Remediation]:
         for incident in list(self.taken.values()):

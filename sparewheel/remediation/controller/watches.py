@@ -16,10 +16,14 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import (
     ANNOTATION_NOTIFY_TEST,
+    GROUP,
     LABEL_APP_NAME,
     LABEL_POOL,
+    LABEL_VETO,
     OWN_CONDITIONS,
     POLICY_NAME,
+    SLINKY_GROUP,
+    SLINKY_POD_HOSTNAME,
     SLURMD_APP_NAME,
 )
 from sparewheel.api.node_health import NodeHealth
@@ -43,6 +47,8 @@ from sparewheel.remediation.stages.views import node_view, pod_view
 log = logging.getLogger("sparewheel.remediation")
 
 MAX_WORDS = 300
+OUR_GROUPS = (GROUP, SLINKY_GROUP)
+WORKER_LABELS = (LABEL_APP_NAME, SLINKY_POD_HOSTNAME, LABEL_VETO)
 Wake = Callable[[str, str], None]
 """Kind and name of what to look at."""
 
@@ -55,9 +61,12 @@ def slim_node(body: Json) -> Json:
     conditions: list[Json] = status.get("conditions") or []
     kept_conditions = [_slim_condition(c) for c in conditions if c.get("type") not in OWN_CONDITIONS - {"Ready"}]
     spec: Json = body.get("spec") or {}
-    kept = ("name", "uid", "resourceVersion", "labels", "annotations")
     return {
-        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "metadata": {
+            **{key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata},
+            "labels": _ours(metadata.get("labels")),
+            "annotations": _ours(metadata.get("annotations")),
+        },
         "spec": {key: spec[key] for key in ("unschedulable", "taints", "providerID") if key in spec},
         "status": {
             "conditions": kept_conditions,
@@ -66,14 +75,33 @@ def slim_node(body: Json) -> Json:
     }
 
 
+def _ours(values: dict[str, str] | None) -> dict[str, str]:
+    """Labels or annotations that we or Slinky read: a Node of a large cluster has a hundred others."""
+    return {key: value for key, value in (values or {}).items() if key.partition("/")[0].endswith(OUR_GROUPS)}
+
+
+def _ready(status: Json) -> list[Json]:
+    conditions: list[Json] = status.get("conditions") or []
+    return [{"type": "Ready", "status": c.get("status")} for c in conditions if c.get("type") == "Ready"]
+
+
 def slim_worker(body: Json) -> Json:
-    """Where a worker runs, and under which Slurm name."""
+    """What a PodView needs."""
     metadata: Json = body["metadata"]
     spec: Json = body.get("spec") or {}
-    kept = ("name", "namespace", "resourceVersion", "labels")
+    status: Json = body.get("status") or {}
+    labels: dict[str, str] = metadata.get("labels") or {}
+    kept = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
     return {
-        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "metadata": {
+            **{key: metadata[key] for key in kept if key in metadata},
+            "labels": {key: labels[key] for key in WORKER_LABELS if key in labels},
+        },
         "spec": {"nodeName": spec.get("nodeName", "")},
+        "status": {
+            "phase": status.get("phase", ""),
+            "conditions": _ready(status),
+        },
     }
 
 
@@ -140,24 +168,21 @@ class Watches:
         name = change.key[1]
         if change.new is None:
             gone = self.state.nodes.pop(name, None)
+            self.state.node_bodies.pop(name, None)
             if gone is not None and LABEL_POOL in gone.labels:
                 self.wake("pool", gone.labels[LABEL_POOL])
             self.state.leases.forget(name)
             self.state.heartbeats.forget(name)  # the next life of the name is heard anew
         else:
             self.state.nodes[name] = node_view(change.new)
+            self.state.node_bodies[name] = change.new
         self.wake("node", name)
 
     def _worker(self, change: Change) -> None:
-        """A name whose pod moved is where its newest pod is."""
-        if change.new is None:
-            gone = pod_view(change.old or {})
-            if self.state.workers.get(gone.hostname or gone.name) == gone.node_name:
-                del self.state.workers[gone.hostname or gone.name]
-            return
-        pod = pod_view(change.new)
-        if pod.node_name:
-            self.state.workers[pod.hostname or pod.name] = pod.node_name
+        if change.old is not None:
+            self.state.drop_worker(pod_view(change.old))
+        if change.new is not None:
+            self.state.put_worker(pod_view(change.new))
 
     def _health(self, change: Change) -> None:
         name = change.key[1]

@@ -36,14 +36,15 @@ async def precondition(incident: Incident) -> str:
 
 
 async def act(incident: Incident) -> bool:
-    """Write the first lines of the journal. The stage begins with the fault itself."""
+    """The first lines of the journal, written with what comes next. The stage begins with the fault itself."""
     now = incident.now()
     begun = min(now, incident.record.spec.fault.first_seen)
-    return await incident.update(
+    incident.stage(
         begin_once(NodeStage.DETECTED, begun),
         enqueue(incident.name, EVENT_DETECTED, await incident.routes(EVENT_DETECTED), now),
         end(NodeStage.DETECTED, now),
     )
+    return True
 
 
 async def is_done(incident: Incident) -> bool:

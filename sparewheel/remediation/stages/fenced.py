@@ -58,10 +58,10 @@ async def act(incident: Incident) -> bool:
     refused = await precondition(incident)
     if refused:
         raise PreconditionError(f"{incident.name} may not be fenced: {refused}")
-    await incident.update(begin(NodeStage.FENCED, incident.now()))
+    incident.stage(begin(NodeStage.FENCED, incident.now()))
     await cordon(incident)
     if await _decide(incident) is FenceKind.NONE:
-        await incident.update(list_jobs([], incident.now()))
+        incident.stage(list_jobs([], incident.now()))
     else:
         await _strike(incident)
     incident.fenced_monotonic = incident.ports.clock.monotonic_seconds()
@@ -73,8 +73,9 @@ async def act(incident: Incident) -> bool:
 async def cordon(incident: Incident) -> None:
     """Cordon, reason, taint and our name in one compare-and-swap."""
     kube, spec = incident.ports.kube, incident.record.spec
+    known = None if incident.record.status.owned.cordon else incident.ports.fleet.node_body(spec.node)
     for _ in range(_TRIES):
-        body = await kube.get(NODE, spec.node)
+        body, known = known or await kube.get(NODE, spec.node), None
         node = node_view(body)
         if node.uid != spec.node_uid:
             raise PreconditionError(f"{incident.name}: Node {node.name} is another incarnation now")
@@ -108,12 +109,12 @@ def _cordon_patch(incident: Incident, body: Json, *, ours: bool) -> Json:
 
 # -------------------------------------------------------------------- Slurm
 async def _decide(incident: Incident) -> FenceKind:
-    """Which fence; decided and journalled one incident at a time, so that the breaker's count is right."""
+    """Which fence; decided one incident at a time, so that the breaker's count is right. Journalled by the strike."""
     kind = incident.record.status.fence
     if kind is not FenceKind.UNDECIDED:
         return kind
     if incident.record.spec.slurm_node is None:
-        await incident.update(fence_decided(FenceKind.NONE))
+        incident.stage(fence_decided(FenceKind.NONE))
         return FenceKind.NONE
     version = parse_version((await incident.ports.slurm.ping()).version)
     async with incident.ports.fence_lock:
@@ -122,7 +123,7 @@ async def _decide(incident: Incident) -> FenceKind:
             kind = FenceKind.DRAIN
         else:
             kind = FenceKind.DOWN if version >= EXPEDITED_SINCE else FenceKind.REQUEUE
-        await incident.update(fence_decided(kind))
+        incident.stage(fence_decided(kind))
         since = incident.now() - timedelta(seconds=policy.fenced_window_seconds)
         if kind is FenceKind.DRAIN and not breaker_told(incidents, since):
             await incident.tell(EVENT_BREAKER)
@@ -142,7 +143,7 @@ async def _strike(incident: Incident) -> None:
     try:
         node = slurm_node_view(await slurm.node(name))
     except SlurmNotFoundError:
-        await incident.update(list_jobs([], incident.now()), _nothing_to_strike(incident))
+        incident.stage(list_jobs([], incident.now()), _nothing_to_strike(incident))
         return
     await _list(incident, name)
     await takeover.claim(incident)
@@ -158,8 +159,9 @@ async def _strike(incident: Incident) -> None:
         await slurm.set_node_state(name, [state], reason)
     if incident.record.status.fence is not FenceKind.DRAIN:
         await _list(incident, name)  # a job that started between the list and the strike
-        await incident.update(_jobs_struck(incident), *lifted)
+        incident.stage(_jobs_struck(incident), *lifted)
         if crashed:
+            await incident.update()
             await job_track.act(incident)  # held by Slurm: released before its rivals can have the spare
         await incident.update(await takeover.lift(incident))
 
@@ -176,7 +178,7 @@ async def _list(incident: Incident, name: str) -> None:
     written = {job.job_id: frozenset(job.slurm_nodes) for job in spec.jobs_seen}
     remembered = {**written, **incident.ports.fleet.remembered_jobs(spec.node, name, within)}
     found = victims(jobs, name, remembered, seen, window, places)
-    await incident.update(list_jobs(found, now))
+    incident.stage(list_jobs(found, now))
 
 
 def _struck_already(incident: Incident, node: SlurmNodeView) -> bool:

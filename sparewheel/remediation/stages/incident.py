@@ -13,7 +13,7 @@ from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.clock import Clock
-from sparewheel.kube.port import NODE, POD, Kube, KubeError, NotFoundError
+from sparewheel.kube.port import NODE, POD, Json, Kube, KubeError, NotFoundError
 from sparewheel.notify.port import Notifier
 from sparewheel.remediation.decide.cancel import asked_to_cancel
 from sparewheel.remediation.decide.deliveries import enqueue
@@ -61,6 +61,10 @@ class Fleet(Protocol):
 
     def places(self) -> Mapping[str, str]:
         """Slurm node name to the Node that its worker runs on, as last seen."""
+        ...
+
+    def node_body(self, name: str) -> Json | None:
+        """The Node as last seen, with what a NodeView needs. None is no proof of absence."""
         ...
 
     def remembered_jobs(self, node: str, slurm_node: str, within_seconds: float) -> Mapping[int, frozenset[str]]:
@@ -128,6 +132,10 @@ class Incident:
         self.lead()
         return await self.journal.update(*changes)
 
+    def stage(self, *changes: Change) -> None:
+        """Journal with the next update. Never for what a side effect that comes before it depends on."""
+        self.journal.stage(*changes)
+
     def lead(self) -> None:
         if not self.ports.leading():
             raise NotLeadingError(f"{self.name}: another controller leads now")
@@ -153,6 +161,14 @@ class Incident:
             return Gone()
         except KubeError as error:
             return Unknown(str(error))
+
+    def known_node(self) -> NodeView | None:
+        """The Node as last seen, while nothing was done to it: the first write to it is a compare-and-swap."""
+        if self.record.status.owned.cordon:
+            return None
+        body = self.ports.fleet.node_body(self.record.spec.node)
+        node = None if body is None else node_view(body)
+        return node if node is not None and node.uid == self.record.spec.node_uid else None
 
     async def see_pods(self) -> tuple[PodView, ...] | Unknown:
         try:

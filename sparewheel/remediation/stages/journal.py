@@ -18,14 +18,16 @@ class RecordGoneError(Exception):
 class Journal:
     """Reads and writes one Remediation. Safe for the incident's concurrent tracks.
 
-    ``remediation`` may come from a cache that lags behind, so it is read again before the first write.
+    ``remediation`` may come from a cache that lags behind, so it is read again before the first write, unless it is
+    ``fresh`` from the API server.
     """
 
-    def __init__(self, kube: Kube, remediation: Remediation) -> None:
+    def __init__(self, kube: Kube, remediation: Remediation, *, fresh: bool = False) -> None:
         self._kube = kube
         self._current = remediation
         self._lock = asyncio.Lock()
-        self._certain = False
+        self._certain = fresh
+        self._staged: list[Change] = []
 
     @property
     def record(self) -> Remediation:
@@ -49,10 +51,11 @@ class Journal:
             await self._read()
 
     async def make_sure(self) -> None:
-        """Read the record again unless it is known to be the newest: before an effect that shows in nothing else."""
+        """The record as it stands in the API server is what we hold: before an effect that shows in nothing else."""
         async with self._lock:
             if not self._certain:
                 await self._read()
+        await self.flush()
 
     async def _read(self) -> None:
         metadata = self._current.metadata
@@ -64,23 +67,44 @@ class Journal:
         if metadata.uid is not None and fresh.metadata.uid != metadata.uid:
             raise RecordGoneError(f"Remediation {metadata.name} was deleted and made again")
         self._current, self._certain = fresh, True
+        self._show_staged()
+
+    def stage(self, *changes: Change) -> None:
+        """Written with the next ``update``: for what nothing outside depends on until then. Seen here at once."""
+        self._staged.extend(changes)
+        self._show_staged()
+
+    def _show_staged(self) -> None:
+        new = self._current.status
+        for change in self._staged:
+            new = change(new)
+        if new != self._current.status:
+            self._current = self._current.model_copy(update={"status": new})
+
+    async def flush(self) -> None:
+        """Write what is staged."""
+        if self._staged:
+            await self.update()
 
     async def update(self, *changes: Change) -> bool:
-        """Apply the changes and write them, compare-and-swap. False when they change nothing."""
+        """Apply the changes, the staged ones first, and write them, compare-and-swap. False when nothing changes."""
         async with self._lock:
             if not self._certain:
                 await self._read()
             for _ in range(_TRIES):
+                staged = len(self._staged)
                 new = self._current.status
                 for change in changes:
                     new = change(new)
-                if new == self._current.status:
+                if new == self._current.status and not staged:
                     return False
                 try:
                     await self._write(new)
                 except ConflictError:
                     await self._read()
                     continue
+                del self._staged[:staged]
+                self._show_staged()
                 return True
             raise ConflictError(f"replace Remediation {self.name}: written by others {_TRIES} times in a row")
 

@@ -47,7 +47,7 @@ async def observe(incident: Incident) -> Observations:
     if fenced_now and incident.fenced_monotonic is None:
         incident.fenced_monotonic = incident.ports.clock.monotonic_seconds()
     if not fenced_now:
-        return Observations(node=await incident.see_node())
+        return Observations(node=incident.known_node() or await incident.see_node())
     owned = bool(status.owned.slurm_down)
     return Observations(
         node=await incident.see_node(),
