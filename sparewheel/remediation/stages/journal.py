@@ -26,6 +26,8 @@ class Journal:
         self._kube = kube
         self._current = remediation
         self._lock = asyncio.Lock()
+        self._stored = remediation.status
+        """As it stands in the API server; ``_current`` has what is staged on top."""
         self._certain = fresh
         self._staged: list[Change] = []
 
@@ -66,7 +68,7 @@ class Journal:
         fresh = Remediation.from_wire(body)
         if metadata.uid is not None and fresh.metadata.uid != metadata.uid:
             raise RecordGoneError(f"Remediation {metadata.name} was deleted and made again")
-        self._current, self._certain = fresh, True
+        self._current, self._stored, self._certain = fresh, fresh.status, True
         self._show_staged()
 
     def stage(self, *changes: Change) -> None:
@@ -96,7 +98,8 @@ class Journal:
                 new = self._current.status
                 for change in changes:
                     new = change(new)
-                if new == self._current.status and not staged:
+                if new == self._stored:
+                    del self._staged[:staged]
                     return False
                 try:
                     await self._write(new)
@@ -122,3 +125,4 @@ class Journal:
             self._certain = False
             raise
         self._current = Remediation.from_wire(stored)
+        self._stored = self._current.status

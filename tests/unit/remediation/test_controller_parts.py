@@ -116,6 +116,37 @@ async def test_two_writers_lose_nothing() -> None:
 
 
 @pytest.mark.looptime
+async def test_what_is_staged_is_seen_at_once_and_written_with_the_next_update() -> None:
+    kube = MemoryKube(clock=LoopClock())
+    one = journal(kube)
+    one.stage(begin_once(NodeStage.DETECTED, at(0)))
+    assert [record.name for record in one.status.stages] == [NodeStage.DETECTED]
+    assert stored(kube).status.stages == []
+    other = Journal(kube, stored(kube))
+    await other.update(begin_once(NodeStage.CLOSED, at(2)))
+    await one.update(begin_once(NodeStage.FENCED, at(1)))
+    assert {record.name for record in stored(kube).status.stages} == {
+        NodeStage.DETECTED, NodeStage.FENCED, NodeStage.CLOSED,
+    }  # fmt: skip
+    before = len(kube.writes)
+    one.stage(begin_once(NodeStage.FENCED, at(9)))
+    await one.flush()
+    assert len(kube.writes) == before, "nothing new was staged"
+
+
+@pytest.mark.looptime
+async def test_what_is_staged_outlives_a_write_that_failed() -> None:
+    kube = MemoryKube(clock=LoopClock())
+    one = journal(kube)
+    one.stage(begin_once(NodeStage.DETECTED, at(0)))
+    kube.fail(UnavailableError("no answer"), "replace", REMEDIATION, when="before")
+    with pytest.raises(UnavailableError):
+        await one.flush()
+    await one.flush()
+    assert [record.name for record in stored(kube).status.stages] == [NodeStage.DETECTED]
+
+
+@pytest.mark.looptime
 async def test_concurrent_tracks_write_one_after_the_other() -> None:
     kube = MemoryKube(clock=LoopClock())
     one = journal(kube)
