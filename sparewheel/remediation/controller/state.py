@@ -96,7 +96,7 @@ class State:
             del self._places[pod.hostname or pod.name]
 
     async def certain_incidents(self) -> Sequence[Remediation]:
-        for incident in list(self.taken.values()):
+        for incident in [one for one in self.taken.values() if not one.journal.certain]:
             with suppress(RecordGoneError):  # its own track finds that out
                 await incident.journal.make_sure()
         return await self.incidents()

@@ -6,12 +6,12 @@ was decided stands in the record of the message that carries the others, before 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sparewheel.api.remediation import Delivery, FenceKind, NodeStage, Outcome, Remediation
-from sparewheel.remediation.decide.deliveries import LAPSE, DeliveryState, queued, state
+from sparewheel.remediation.decide.deliveries import LAPSE, DeliveryState, state
 from sparewheel.remediation.decide.events import EVENT_DETECTED, event_name
 from sparewheel.remediation.decide.record import ended
 
@@ -23,6 +23,7 @@ away for a moment, and a message that it never takes stops no other."""
 WAIT_FOR_JOBS_SECONDS = 5.0
 """The first message says what becomes of each job, so it waits this long for the list of jobs."""
 _OLD = LAPSE + timedelta(hours=1)
+"""What is older has been told or given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,6 @@ class Line:
     @classmethod
     def of(cls, delivery: Delivery) -> Line:
         return cls(delivery.route, delivery.recipient, event_name(delivery.event))
-
-
-@dataclass(frozen=True, slots=True)
-class Post:
-    """A message on the line. ``ready``: nothing but the window holds it up."""
-
-    delivery: Delivery
-    ready: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +58,34 @@ class Carried:
     by: Delivery
 
 
-def decide(key: str, posts: Sequence[Post], now: datetime, window_seconds: float) -> Go | Wait | Carried:
-    """What becomes of message ``key``, given everything on its line. ``key`` itself is ready."""
-    carried: set[str] = set()
-    last: datetime | None = None
-    for post in posts:
-        one = post.delivery
-        if key in one.folds:
-            return Carried(one)
-        carried.update(one.folds)
-        if one.decided_at is not None and (last is None or one.decided_at > last):
-            last = one.decided_at
-    mine = next(post.delivery for post in posts if post.delivery.key == key)
+def decide(
+    mine: Delivery,
+    records: Iterable[Remediation],
+    now: datetime,
+    window_seconds: float,
+    only: Collection[str] | None = None,
+) -> Go | Wait | Carried:
+    """What becomes of message ``mine``, which is ready, given all records; ``only``: of these incidents alone.
+
+    Asked by every message of a storm, so the common answers take one look at each message of the route.
+    """
+    line, oldest = Line.of(mine), now - _OLD
+    found, decided, last = list[tuple[Remediation, Delivery]](), list[Delivery](), None
+    for record in records:
+        outbox = record.status.outbox
+        if not outbox or outbox[-1].created_at < oldest or (only is not None and record.metadata.name not in only):
+            continue
+        for one in outbox:
+            if one.route != line.route:
+                continue
+            if one.decided_at is None:
+                found.append((record, one))
+                continue
+            if mine.key in one.folds:
+                return Carried(one)
+            decided.append(one)
+            if (last is None or one.decided_at > last) and Line.of(one) == line:
+                last = one.decided_at
     if mine.decided_at is not None or mine.attempts:
         return Go(tuple(mine.folds))
     if window_seconds <= 0:
@@ -84,17 +93,27 @@ def decide(key: str, posts: Sequence[Post], now: datetime, window_seconds: float
     left = 0.0 if last is None else (last + timedelta(seconds=window_seconds) - now).total_seconds()
     if left > 0:
         return Wait(min(left, window_seconds))  # a clock that was set back must not hold it for ever
-    waiting = [post.delivery for post in posts if post.ready and _undecided(post.delivery)]
-    folds = [one.key for one in sorted(waiting, key=_age) if one.key != key and one.key not in carried]
+    carriers = {key: one for one in decided for key in one.folds}
+    free = [one for record, one in found if Line.of(one) == line and _free(record, one, carriers, now)]
+    folds = [one.key for one in sorted(free, key=lambda one: (one.created_at, one.key)) if one.key != mine.key]
     return Go(tuple(folds[:MAX_FOLDS]))
 
 
-def _undecided(delivery: Delivery) -> bool:
-    return state(delivery) is DeliveryState.QUEUED and delivery.decided_at is None and not delivery.attempts
+def _free(record: Remediation, delivery: Delivery, carriers: Mapping[str, Delivery], now: datetime) -> bool:
+    """Nothing but the window holds it up: not told by another, due, and after the earlier ones of its incident."""
+    if state(delivery) is not DeliveryState.QUEUED or delivery.attempts or delivery.key in carriers:
+        return False
+    return due(record, delivery) <= now and not _held(record, delivery, carriers)
 
 
-def _age(delivery: Delivery) -> tuple[datetime, str]:
-    return delivery.created_at, delivery.key
+def _held(record: Remediation, delivery: Delivery, carriers: Mapping[str, Delivery]) -> bool:
+    for one in record.status.outbox:
+        if one.key == delivery.key:
+            return False
+        same = (one.route, one.recipient) == (delivery.route, delivery.recipient)
+        if same and state(one) is DeliveryState.QUEUED and carriers.get(one.key, one).attempts < HOLD_ATTEMPTS:
+            return True
+    return False
 
 
 # -------------------------------------------------------------------- reading the outboxes
@@ -114,28 +133,6 @@ def due(record: Remediation, delivery: Delivery) -> datetime:
     if delivery.event != EVENT_DETECTED or delivery.attempts or jobs_known(record):
         return delivery.due_at
     return delivery.due_at + timedelta(seconds=WAIT_FOR_JOBS_SECONDS)
-
-
-def posts(line: Line, records: Iterable[Remediation], now: datetime) -> list[Post]:
-    """Everything on the line, from all records."""
-    recent = [record for record in records if _recent(record, now)]
-    on_route = [(record, [d for d in record.status.outbox if d.route == line.route]) for record in recent]
-    carriers = {key: one for _, outbox in on_route for one in outbox for key in one.folds}
-    found: list[Post] = []
-    for record, outbox in on_route:
-        held = False
-        for one in outbox:
-            if one.recipient != line.recipient:
-                continue
-            if Line.of(one) == line:
-                found.append(Post(one, ready=not held and due(record, one) <= now))
-            attempts = carriers.get(one.key, one).attempts
-            held = held or (state(one) is DeliveryState.QUEUED and attempts < HOLD_ATTEMPTS)
-    return found
-
-
-def _recent(record: Remediation, now: datetime) -> bool:
-    return bool(queued(record)) or any(now - one.created_at < _OLD for one in record.status.outbox)
 
 
 def alert_of(incident: str, route: str, records: Iterable[Remediation]) -> str:

@@ -47,6 +47,11 @@ class Journal:
         """Somebody else wrote to the record: read it again before it is next decided by."""
         self._certain = False
 
+    @property
+    def certain(self) -> bool:
+        """False when the record may be older than another's last write."""
+        return self._certain
+
     async def refresh(self) -> None:
         """Read the record again; needed where it is not known whether the last write took effect."""
         async with self._lock:

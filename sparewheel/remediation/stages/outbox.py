@@ -21,7 +21,7 @@ from sparewheel.remediation.decide.deliveries import (
     told_by,
 )
 from sparewheel.remediation.decide.events import EVENT_CLOSED, EVENT_DETECTED, event_name
-from sparewheel.remediation.decide.grouping import Carried, Go, Line, Wait
+from sparewheel.remediation.decide.grouping import Carried, Go, Wait
 from sparewheel.remediation.decide.messages import Told, message
 from sparewheel.remediation.decide.routing import find, recipients
 from sparewheel.remediation.stages.incident import Incident, log
@@ -115,16 +115,14 @@ async def _plan(incident: Incident, route: Route | None, delivery: Delivery) -> 
     """Decide, one message at a time, and journal before the first try which others go with it."""
     window = route.group_seconds if route is not None else DEFAULT_GROUP_SECONDS
     async with incident.ports.group_lock:
-        records = await _records(incident)
+        records, only = await _records(incident), None
         now = incident.now()
-        posts = grouping.posts(Line.of(delivery), records, now)
         if isinstance(route, PagerDutyRoute) and event_name(delivery.event) == EVENT_CLOSED:
             alert = grouping.alert_of(incident.name, route.name, records)
-            members = grouping.alert_members(alert, route.name, records)
-            if _open_of(records, members):
+            only = grouping.alert_members(alert, route.name, records)
+            if _open_of(records, only):
                 return Wait(OTHERS_OPEN_SECONDS)
-            posts = [post for post in posts if grouping.incident_of(post.delivery.key) in members]
-        plan = grouping.decide(delivery.key, posts, now, window)
+        plan = grouping.decide(delivery, records, now, window, only)
         if isinstance(plan, Go) and delivery.decided_at is None:
             await incident.update(decided(delivery.key, plan.folds, now))
         return plan

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparewheel.api.remediation import FenceKind, Remediation
+from sparewheel.api.remediation import Delivery, FenceKind, Remediation
 from sparewheel.remediation.decide import deliveries as post
 from sparewheel.remediation.decide import grouping
 from sparewheel.remediation.decide.events import EVENT_CLOSED, EVENT_DETECTED
@@ -18,18 +18,15 @@ from sparewheel.remediation.decide.grouping import (
     HOLD_ATTEMPTS,
     Carried,
     Go,
-    Line,
     Wait,
     alert_members,
     alert_of,
     decide,
     due,
-    posts,
 )
 from tests.support.incidents import at, fenced, remediation
 
 WINDOW = 10.0
-LINE = Line("hook", "", EVENT_DETECTED)
 
 
 def incident(name: str, created: float = 0.0, event: str = EVENT_DETECTED, route: str = "hook") -> Remediation:
@@ -37,6 +34,10 @@ def incident(name: str, created: float = 0.0, event: str = EVENT_DETECTED, route
     record = fenced(name)
     record.status = post.enqueue(name, event, [route], at(created))(record.status)
     return record
+
+
+def first(record: Remediation) -> Delivery:
+    return record.status.outbox[0]
 
 
 def key(name: str) -> str:
@@ -61,7 +62,7 @@ class World:
         if post.state(mine) is not post.DeliveryState.QUEUED or mine.due_at > at(now) or mine.created_at > at(now):
             return
         born = [record for record in self.records.values() if record.status.outbox[0].created_at <= at(now)]
-        match decide(mine.key, posts(LINE, born, at(now)), at(now), WINDOW):
+        match decide(mine, born, at(now), WINDOW):
             case Wait():
                 return
             case Carried(by):
@@ -135,46 +136,47 @@ def test_many_at_once_are_two_messages_and_more_than_one_can_carry_are_told_by_t
 
 def test_without_a_window_each_goes_alone() -> None:
     records = [incident("a"), incident("b")]
-    assert decide(key("a"), posts(LINE, records, at(0)), at(0), 0) == Go()
+    assert decide(first(records[0]), records, at(0), 0) == Go()
 
 
 def test_a_clock_that_was_set_back_holds_nothing_for_longer_than_the_window() -> None:
-    first, second = incident("a"), incident("b")
-    first.status = post.decided(key("a"), [], at(90000))(first.status)
-    assert decide(key("b"), posts(LINE, [first, second], at(0)), at(0), WINDOW) == Wait(WINDOW)
+    early, late = incident("a"), incident("b")
+    early.status = post.decided(key("a"), [], at(80000))(early.status)
+    assert decide(first(late), [early, late], at(0), WINDOW) == Wait(WINDOW)
 
 
 def test_what_was_decided_stays_when_more_comes() -> None:
-    first = incident("a")
-    first.status = post.decided(key("a"), [key("b")], at(0))(first.status)
-    records = [first, incident("b"), incident("c")]
-    assert decide(key("a"), posts(LINE, records, at(60)), at(60), WINDOW) == Go((key("b"),))
-    carried = decide(key("b"), posts(LINE, records, at(60)), at(60), WINDOW)
+    leader, member, later = incident("a"), incident("b"), incident("c")
+    leader.status = post.decided(key("a"), [key("b")], at(0))(leader.status)
+    records = [leader, member, later]
+    assert decide(first(leader), records, at(60), WINDOW) == Go((key("b"),))
+    carried = decide(first(member), records, at(60), WINDOW)
     assert isinstance(carried, Carried)
     assert carried.by.key == key("a")
 
 
 def test_a_carrier_that_is_gone_leaves_what_it_carried_to_be_told() -> None:
-    assert decide(key("b"), posts(LINE, [incident("b")], at(60)), at(60), WINDOW) == Go()
+    alone = incident("b")
+    assert decide(first(alone), [alone], at(60), WINDOW) == Go()
 
 
 def test_other_people_routes_and_kinds_are_other_lines() -> None:
-    records = [incident("a"), incident("b", event=EVENT_CLOSED), incident("c", route="chat")]
+    mine = incident("a")
     other = incident("d")
     other.status = post.address(key("d"), [post.Recipient("ada", "hook")], at(0))(other.status)
-    assert [one.delivery.key for one in posts(LINE, [*records, other], at(0))] == [key("a"), key("d")]
-    assert decide(key("a"), posts(LINE, [*records, other], at(0)), at(0), WINDOW) == Go()
+    records = [mine, incident("b", event=EVENT_CLOSED), incident("c", route="chat"), other]
+    assert decide(first(mine), records, at(0), WINDOW) == Go()
+    assert decide(first(mine), [*records, incident("e")], at(0), WINDOW) == Go((key("e"),))
+    assert decide(first(mine), [*records, incident("e")], at(0), WINDOW, {"a", "b"}) == Go()
 
 
 def test_a_later_message_is_not_told_before_an_earlier_one_of_its_incident() -> None:
     early, late = incident("a", event=EVENT_CLOSED), incident("b")
     late.status = post.enqueue("b", EVENT_CLOSED, ["hook"], at(1))(late.status)
-    line = Line("hook", "", EVENT_CLOSED)
-    mine = f"a/{EVENT_CLOSED}/hook"
-    assert decide(mine, posts(line, [early, late], at(2)), at(2), WINDOW) == Go()
+    assert decide(first(early), [early, late], at(2), WINDOW) == Go()
     for _ in range(HOLD_ATTEMPTS):
         late.status = post.delivery_failed(key("b"), at(2), "503")(late.status)
-    assert decide(mine, posts(line, [early, late], at(2)), at(2), WINDOW) == Go((f"b/{EVENT_CLOSED}/hook",))
+    assert decide(first(early), [early, late], at(2), WINDOW) == Go((f"b/{EVENT_CLOSED}/hook",))
 
 
 def test_the_first_message_waits_for_the_jobs_but_not_for_long() -> None:
