@@ -36,6 +36,7 @@ CONTROLLER_CLUSTER: Final = [
     # Pods of any namespace may run on a GPU node and must leave it.
     rule("", ["pods"], [*READ, "delete"]),
     rule("", ["pods/eviction"], ["create"]),
+    rule("policy", ["poddisruptionbudgets"], ["list"]),  # a previewed healing names those in its way
 ]
 CONTROLLER_OWN: Final = [
     rule(GROUP, ["gpupools", "remediationpolicies"], READ),

@@ -114,9 +114,11 @@ AGENT_APP_NAME: Final = "sparewheel-agent"
 """Value of ``app.kubernetes.io/name`` on the agents' pods."""
 AGENT_ACCOUNT: Final = AGENT_APP_NAME
 """Service account of the agents, in our namespace; an admission policy binds it to its node."""
-CONTROLLER_ACCOUNT: Final = "sparewheel-controller"
+CONTROLLER_APP_NAME: Final = "sparewheel-controller"
+"""Value of ``app.kubernetes.io/name`` on the controllers' pods."""
+CONTROLLER_ACCOUNT: Final = CONTROLLER_APP_NAME
 """Service account of the controller, in our namespace; an admission policy lets it alone ask for actions on nodes."""
-CONTROLLER_LEASE: Final = "sparewheel-controller"
+CONTROLLER_LEASE: Final = CONTROLLER_APP_NAME
 POLICY_NAME: Final = "default"
 
 

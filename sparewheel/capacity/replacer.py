@@ -89,6 +89,14 @@ class PoolReplacer:
             return Choice(None, none_fits(look.candidates, need, refused))
         return Choice(host.spec.host, host.status.claim.purpose.partition(": ")[2])
 
+    async def would_claim(self, pool: GpuPool, near_host: str | None) -> Choice:
+        """What ``claim_spare`` would answer to a new owner; claims nothing."""
+        now, look = self.clock.now(), await self._look(await self._site(pool), near_host)
+        order = spares_in_order(look.candidates, look.need, now=now)
+        if not order:
+            return Choice(None, none_fits(look.candidates, look.need))
+        return Choice(order[0].spec.host, reason_of(order[0], look.need, now))
+
     async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
         """Read afresh: is the host claimed by ``owner``?"""
         return await holds_claim(self.kube, pool.metadata.namespace or "", host, owner)

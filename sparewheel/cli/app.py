@@ -4,10 +4,32 @@ from __future__ import annotations
 
 import typer
 
-from sparewheel.cli.commands import cancel, host, inject, notify, pool, replace, replay, reports, spares
+from sparewheel.cli.commands import (
+    cancel,
+    host,
+    inject,
+    notify,
+    plan,
+    pool,
+    replace,
+    replay,
+    reports,
+    spares,
+)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Asks and drives a Sparewheel cluster (KUBECONFIG).")
-for group in (reports, replace, cancel, host, inject, pool, spares, notify, replay):
+for group in (
+    reports,
+    plan,
+    replace,
+    cancel,
+    host,
+    inject,
+    pool,
+    spares,
+    notify,
+    replay,
+):
     group.register(app)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -150,6 +151,32 @@ def remediations(items: Sequence[Remediation], now: datetime) -> Table:
             item.status.waiting_for or "-",
             age(item.metadata.creation_timestamp, now),
         )
+    return table
+
+
+def plan(found: dict[str, Any]) -> Table:
+    """A previewed healing (``decide.plan.Preview`` as data), one line for each question."""
+    table = Table("what", "now", title=f"Replacing {found['node']} would", title_justify="left", show_header=False)
+    if found["refused"]:
+        table.add_row("refused", Text(found["refused"], style="red"))
+    for number, step in enumerate(found["steps"], 1):
+        table.add_row(f"step {number}", Text(step))
+    for job in found["jobs"]:
+        goes = "is requeued" if job["requeues"] else f"does not come back: {job['why_not']}"
+        table.add_row(f"job {job['job_id']}", Text(f"{job['name']} of {job['user']} {goes}"))
+    if not found["jobs"]:
+        unknown = found["jobs_unknown"]
+        table.add_row("jobs", Text(f"unknown: {unknown}" if unknown else "none runs there"))
+    table.add_row("spare", Text(f"{found['spare'] or 'none'} ({found['spare_why'] or 'none stands by'})"))
+    table.add_row("veto", Text(found["veto"] or "nothing vetoes"))
+    for budget in found["budgets"]:
+        words = f"{budget['namespace']}/{budget['name']} allows {budget['allowed']} of {len(budget['pods'])} pods"
+        table.add_row("budget", Text(f"{words}: {', '.join(budget['pods'])}"))
+    if found["budgets_unknown"]:
+        table.add_row("budgets", Text(f"unknown: {found['budgets_unknown']}"))
+    table.add_row("slots", f"{found['slots_used']} of {found['slots']} replacements of the pool under way")
+    state = "open: further nodes are only drained" if found["breaker_open"] else "closed"
+    table.add_row("breaker", f"{state} ({found['fenced']} of {found['fence_limit']} nodes fenced just now)")
     return table
 
 

@@ -90,6 +90,10 @@ class FakeReplacer:
         chosen.owner = owner
         return Choice(chosen.name, "same type")
 
+    async def would_claim(self, pool: GpuPool, near_host: str | None) -> Choice:
+        free = [host.name for host in self.hosts.values() if host.phase == "Spare" and not host.owner]
+        return Choice(free[0], "same type") if free else Choice(None, "none stands by")
+
     async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
         await asyncio.sleep(0)
         return self.hosts[host].owner == owner

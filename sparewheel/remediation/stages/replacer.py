@@ -31,6 +31,10 @@ class Replacer(Protocol):
         """A spare host for ``owner``: the one it holds already, else the best free one."""
         ...
 
+    async def would_claim(self, pool: GpuPool, near_host: str | None) -> Choice:
+        """What ``claim_spare`` would answer to a new owner; claims nothing."""
+        ...
+
     async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
         """Read afresh: is the host claimed by ``owner``?"""
         ...
