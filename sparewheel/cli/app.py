@@ -6,6 +6,7 @@ import typer
 
 from sparewheel.cli.commands import (
     cancel,
+    drill,
     host,
     inject,
     notify,
@@ -24,6 +25,7 @@ for group in (
     replace,
     cancel,
     host,
+    drill,
     inject,
     pool,
     spares,

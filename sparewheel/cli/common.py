@@ -19,7 +19,7 @@ from sparewheel.api.base import ApiObject
 from sparewheel.api.names import NAMESPACE
 from sparewheel.kube.access import AccessError, from_environment
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import NODE, Json, KubeError, NotFoundError, Resource
+from sparewheel.kube.port import NODE, Json, Kube, KubeError, NotFoundError, Resource
 
 out = Console(soft_wrap=not sys.stdout.isatty())
 err = Console(stderr=True)
@@ -53,7 +53,7 @@ def run(command: Callable[[KubeClient], Awaitable[T]]) -> T:
         fail(error)
 
 
-async def all_of(kube: KubeClient, resource: Resource, model: type[Item]) -> list[Item]:
+async def all_of(kube: Kube, resource: Resource, model: type[Item]) -> list[Item]:
     namespace = NAMESPACE if resource.namespaced else None
     listing = await kube.list(resource, namespace)
     return [read(resource, model, item) for item in listing.items]
@@ -80,7 +80,7 @@ def checked_name(text: str) -> str:
     return text
 
 
-async def node_body(kube: KubeClient, name: str) -> dict[str, dict[str, dict[str, str]]]:
+async def node_body(kube: Kube, name: str) -> dict[str, dict[str, dict[str, str]]]:
     try:
         return await kube.get(NODE, checked_name(name))
     except NotFoundError:

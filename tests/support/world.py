@@ -160,7 +160,9 @@ class World:
         fields.setdefault("save_seconds", 3.0)
         return self.slurm.submit(MemoryJob(job_id, self.replicas if size is None else size, **fields))
 
-    def break_gpu(self, node: str, code: str = "XID 79", gpu: int = 3, action: Action = Action.REPLACE) -> Fault:
+    def break_gpu(
+        self, node: str, code: str = "XID 79", gpu: int = 3, action: Action = Action.REPLACE, *, drill: bool = False
+    ) -> Fault:
         now = self.clock.now()
         fault = Fault(
             code=code,
@@ -171,6 +173,7 @@ class World:
             first_seen=now,
             last_seen=now,
             message="GPU has fallen off the bus.",
+            drill=drill,
         )
         self.faults.setdefault(node, []).append(fault)
         self._beat(node)

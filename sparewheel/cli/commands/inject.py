@@ -12,7 +12,7 @@ import typer
 from sparewheel.api.names import AGENT_APP_NAME, LABEL_APP_NAME, NAMESPACE
 from sparewheel.cli.common import CommandError, node_body, out, run
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import POD
+from sparewheel.kube.port import POD, Kube
 
 
 def register(app: typer.Typer) -> None:
@@ -29,35 +29,29 @@ def inject(
     """A drill: a fault on purpose, by the agent on the node, marked as a drill in every record."""
 
     async def command(kube: KubeClient) -> None:
-        if not re.fullmatch(r"xid ?[0-9]{1,4}", fault.lower()):
-            raise CommandError(f"{fault!r} is no fault that can be injected; give an XID such as xid79")
-        await node_body(kube, node)
-        pods = await kube.list(POD, NAMESPACE, {LABEL_APP_NAME: AGENT_APP_NAME}, f"spec.nodeName={node}")
-        running = [pod for pod in pods.items if pod.get("status", {}).get("phase") == "Running"]
-        if not running:
-            raise CommandError(
-                f"no agent runs on node {node}; a drill needs one: `kubectl -n {NAMESPACE} get pods -o wide`"
-            )
-        container = running[0]["spec"]["containers"][0]
-        kernel_log = _argument(container.get("args", []) + container.get("command", []), "--kernel-log")
-        drill = [
-            "python3",
-            "-m",
-            "sparewheel.agent.drill",
-            "--xid",
-            fault[3:].strip(),
-            "--gpu",
-            str(gpu),
-            "--bite",
-            bite,
-        ]
-        if kernel_log:
-            drill += ["--kernel-log", kernel_log]
-        pod = running[0]["metadata"]["name"]
-        done = await asyncio.to_thread(_exec, ["kubectl", "-n", NAMESPACE, "exec", pod, "--", *drill])
-        out.print(done)
+        out.print(await strike(kube, fault, node, gpu, bite))
 
     run(command)
+
+
+async def strike(kube: Kube, fault: str, node: str, gpu: int, bite: str) -> str:
+    """Inject the fault; what the agent's drill says. CommandError when it can't be."""
+    if not re.fullmatch(r"xid ?[0-9]{1,4}", fault.lower()):
+        raise CommandError(f"{fault!r} is no fault that can be injected; give an XID such as xid79")
+    await node_body(kube, node)
+    pods = await kube.list(POD, NAMESPACE, {LABEL_APP_NAME: AGENT_APP_NAME}, f"spec.nodeName={node}")
+    running = [pod for pod in pods.items if pod.get("status", {}).get("phase") == "Running"]
+    if not running:
+        raise CommandError(
+            f"no agent runs on node {node}; a drill needs one: `kubectl -n {NAMESPACE} get pods -o wide`"
+        )
+    container = running[0]["spec"]["containers"][0]
+    kernel_log = _argument(container.get("args", []) + container.get("command", []), "--kernel-log")
+    drill = ["python3", "-m", "sparewheel.agent.drill", "--xid", fault[3:].strip(), "--gpu", str(gpu), "--bite", bite]
+    if kernel_log:
+        drill += ["--kernel-log", kernel_log]
+    pod = running[0]["metadata"]["name"]
+    return await asyncio.to_thread(_exec, ["kubectl", "-n", NAMESPACE, "exec", pod, "--", *drill])
 
 
 def _argument(arguments: list[str], name: str) -> str | None:
