@@ -39,6 +39,7 @@ def agent_arguments(config: StackConfig, pool: Pool) -> list[str]:
         f"--kernel-log={agent.kernel_log}",
         f"--gpu-source={agent.gpu_source}",
         f"--expected-gpus={pool.gpus_per_node}",
+        *([f"--expected-hcas={pool.hcas_per_node}"] if pool.hcas_per_node else []),
         f"--heartbeat-seconds={agent.heartbeat_interval_seconds:g}",
         f"--overrides={json.dumps(overrides, sort_keys=True)}",
         *(["--allow-drills"] if agent.allow_drills else []),

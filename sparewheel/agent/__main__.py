@@ -16,14 +16,23 @@ from types import FrameType
 
 from sparewheel import __version__
 from sparewheel.agent.api import ApiServer
-from sparewheel.agent.devices import gpu_source
+from sparewheel.agent.devices import DeviceFiles, GpuSource
+from sparewheel.agent.infiniband import Adapters, Sysfs
 from sparewheel.agent.kernel_log import open_kernel_log
 from sparewheel.agent.loop import Agent, Pace, run
 from sparewheel.agent.node import NodeWriter
 from sparewheel.agent.node_state import NodeStateFile
+from sparewheel.agent.nvml import Pynvml
+from sparewheel.agent.nvml_source import NvmlSource
 from sparewheel.agent.watcher import Watcher
 from sparewheel.api.enums import Action
-from sparewheel.api.names import NODE_STATE_FILE
+from sparewheel.api.names import NODE_STATE_FILE, NVML_PAUSE_FILE
+
+
+def gpu_source(name: str, host_root: Path) -> GpuSource:
+    if name == "device-files":
+        return DeviceFiles(host_root)
+    return NvmlSource(Pynvml(), time.monotonic, paused=Path(NVML_PAUSE_FILE).exists).start()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kernel-log", type=Path, default=Path("/dev/kmsg"), help="path on the host")
     parser.add_argument("--gpu-source", choices=["nvml", "device-files"], default="nvml")
     parser.add_argument("--expected-gpus", type=int, help="GPUs this node must have; else the most seen in this boot")
+    parser.add_argument("--expected-hcas", type=int, help="InfiniBand adapters; else the most seen in this boot")
     parser.add_argument("--overrides", default="{}", help='JSON, e.g. {"XID 63": "replace"}')
     parser.add_argument("--heartbeat-seconds", type=float, default=5.0)
     parser.add_argument("--allow-drills", action="store_true", help="records marked as a drill count")
@@ -55,6 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         expected_gpus=options.expected_gpus,
         overrides=overrides,
         allow_drills=options.allow_drills,
+        adapters=Adapters(Sysfs(host_root), options.expected_hcas),
     )
     api = ApiServer(os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]))
     pace = Pace(heartbeat_seconds=options.heartbeat_seconds)

@@ -1,14 +1,33 @@
-"""How many GPUs the node has now, and which index has which PCI address. None means: could not be evaluated."""
+"""The GPUs that the node has now, by whom they are counted. None means: could not be evaluated."""
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from sparewheel.faults.lines import normalise_pci
+from sparewheel.faults.findings import normalise_pci
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU as the management library tells it. None: this GPU or driver doesn't tell it."""
+
+    index: int
+    pci: str = ""
+    """Address in the form ``0000:17:00``; empty where the GPU was lost before it was ever seen."""
+    uuid: str = ""
+    serial: str = ""
+    lost: bool = False
+    """The driver says that it has fallen off the bus."""
+    recovery_action: int | None = None
+    """What the driver asks for, by the codes of XID 154."""
+    remap_pending: bool | None = None
+    remap_failure: bool | None = None
+    uncorrectable_ecc: int | None = None
+    """Errors since the driver was loaded."""
+    uncorrectable_ecc_ever: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +36,15 @@ class GpuReading:
     """None: could not be evaluated; never read as healthy."""
     index_by_pci: dict[str, int] = field(default_factory=dict[str, int])
     message: str = ""
+    gpus: tuple[Gpu, ...] = ()
 
 
 class GpuSource(Protocol):
     def read(self) -> GpuReading: ...
+
+    def xids(self) -> list[tuple[int, str]]:
+        """``(XID, PCI address)`` of each event since the last call; empty where the source has no events."""
+        ...
 
 
 class DeviceFiles:
@@ -33,48 +57,20 @@ class DeviceFiles:
     def read(self) -> GpuReading:
         try:
             seen = sum(1 for entry in self._dev.iterdir() if re.fullmatch(r"nvidia\d+", entry.name))
-            return GpuReading(seen, self._addresses())
+            return GpuReading(seen, minors_by_pci(self._gpus))
         except OSError as error:
             return GpuReading(None, message=f"the device files cannot be counted: {error}")
 
-    def _addresses(self) -> dict[str, int]:
-        addresses: dict[str, int] = {}
-        if self._gpus.is_dir():
-            for folder in self._gpus.iterdir():
-                minor = re.search(r"Device Minor:\s*(\d+)", (folder / "information").read_text("utf-8", "replace"))
-                if minor:
-                    addresses[normalise_pci(folder.name)] = int(minor[1])
-        return addresses
+    def xids(self) -> list[tuple[int, str]]:
+        return []
 
 
-class Nvml:
-    """Asks NVIDIA's management library. One that cannot start is "not evaluated", not "healthy"."""
-
-    def __init__(self) -> None:
-        self._nvml: Any = importlib.import_module("pynvml")
-
-    def read(self) -> GpuReading:
-        nvml = self._nvml
-        try:
-            nvml.nvmlInit()
-            try:
-                addresses: dict[str, int] = {}
-                count = int(nvml.nvmlDeviceGetCount())
-                for index in range(count):
-                    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-                    bus_id = nvml.nvmlDeviceGetPciInfo(handle).busId
-                    text = bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)
-                    addresses[normalise_pci(text)] = index
-                return GpuReading(count, addresses)
-            finally:
-                nvml.nvmlShutdown()
-        except nvml.NVMLError as error:
-            return GpuReading(None, message=f"NVML cannot be asked: {error}")
-
-
-def gpu_source(name: str, host_root: Path) -> GpuSource:
-    """``nvml`` or ``device-files``."""
-    sources: dict[str, type[Nvml] | None] = {"nvml": Nvml, "device-files": None}
-    if name not in sources:
-        raise ValueError(f"--gpu-source {name!r} is not known; use one of {', '.join(sources)}")
-    return Nvml() if name == "nvml" else DeviceFiles(host_root)
+def minors_by_pci(driver_gpus: Path) -> dict[str, int]:
+    """``{PCI address: N of /dev/nvidiaN}`` from the driver's own list. Raises OSError."""
+    addresses: dict[str, int] = {}
+    if driver_gpus.is_dir():
+        for folder in driver_gpus.iterdir():
+            minor = re.search(r"Device Minor:\s*(\d+)", (folder / "information").read_text("utf-8", "replace"))
+            if minor:
+                addresses[normalise_pci(folder.name)] = int(minor[1])
+    return addresses

@@ -54,9 +54,10 @@ class Agent:
         if not self._loaded and not self._load(monotonic_seconds):
             return
         changed = self._watcher.read_kernel_log(now, monotonic_seconds)
+        changed |= self._watcher.read_events(now)
         due = monotonic_seconds >= self._next_heartbeat_seconds
         if due:
-            self._watcher.read_gpus(now)
+            self._watcher.read_devices(now, monotonic_seconds)
             self._watcher.read_jobs(now)
         if self._node_state is not None:
             self._node_state.write(self._watcher.seen, always=due)  # before the API server is asked for anything

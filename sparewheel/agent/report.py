@@ -29,6 +29,8 @@ class Seen:
     boot_id: str
     expected_gpus: int = 0
     seen_gpus: int | None = None
+    expected_hcas: int = 0
+    seen_hcas: int | None = None
     faults: list[OpenFault] = field(default_factory=list[OpenFault])
     jobs: dict[int, int] | None = None
     jobs_observed: datetime | None = None
@@ -68,6 +70,7 @@ def status_wire(seen: Seen, *, now: datetime, version: str, interval_seconds: fl
         "heartbeatTime": rfc3339(now),
         "heartbeatIntervalSeconds": interval_seconds,
         "gpus": {"expected": seen.expected_gpus, "seen": seen.seen_gpus},
+        "hcas": {"expected": seen.expected_hcas, "seen": seen.seen_hcas},
         "faults": [fault_wire(fault) for fault in seen.faults],
         "jobs": [{"jobId": job, "processes": count} for job, count in sorted((seen.jobs or {}).items())],
         "jobsObservedTime": rfc3339(seen.jobs_observed) if seen.jobs is not None and seen.jobs_observed else None,
@@ -87,6 +90,10 @@ def condition(seen: Seen) -> tuple[str, str, str]:
         return "Unknown", REASON_NOT_EVALUATED, seen.message or "the GPUs could not be counted"
     if seen.seen_gpus < seen.expected_gpus:
         return "False", REASON_COUNT_MISMATCH, f"{seen.seen_gpus} of {seen.expected_gpus} GPUs are seen"
+    if seen.expected_hcas and seen.seen_hcas is None:
+        return "Unknown", REASON_NOT_EVALUATED, seen.message or "the InfiniBand adapters could not be counted"
+    if seen.seen_hcas is not None and seen.seen_hcas < seen.expected_hcas:
+        return "False", REASON_COUNT_MISMATCH, f"{seen.seen_hcas} of {seen.expected_hcas} adapters are seen"
     if seen.kernel_log_error:
         return "Unknown", REASON_NOT_EVALUATED, seen.kernel_log_error
     return "True", REASON_ALL_HEALTHY, f"{seen.seen_gpus} of {seen.expected_gpus} GPUs are seen, no fault is open"

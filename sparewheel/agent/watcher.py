@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sparewheel.agent.devices import GpuReading, GpuSource
+from sparewheel.agent.device_watch import DeviceWatch
+from sparewheel.agent.devices import GpuSource
+from sparewheel.agent.infiniband import Adapters
 from sparewheel.agent.kernel_log import KernelLog
 from sparewheel.agent.processes import job_processes
 from sparewheel.agent.report import Seen
 from sparewheel.api.enums import Action, FaultSource, Severity
-from sparewheel.api.names import CODE_GPU_MISSING
-from sparewheel.faults.classify import OpenFault, fold
+from sparewheel.faults.classify import OpenFault
 from sparewheel.faults.judge import Judge
 from sparewheel.faults.kmsg import MalformedRecordError, parse_record
 from sparewheel.faults.lines import DRILL_PREFIX, Finding, LineReader, MalformedLineError
+from sparewheel.faults.sources import merge
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +41,20 @@ class Watcher:
         expected_gpus: int | None,
         overrides: Mapping[str, Action],
         allow_drills: bool,
+        adapters: Adapters | None = None,
     ) -> None:
         self._kernel_log = kernel_log
-        self._gpus = gpus
         self._proc = host_root / "proc"
-        self._overrides = overrides
         self._allow_drills = allow_drills
         self._streams = {drill: (LineReader(), Judge(overrides)) for drill in (False, True)}  # a drill hides no fault
-        self._pinned = expected_gpus is not None
-        self._index_by_pci: dict[str, int] = {}
-        self.seen = Seen(boot_id=boot_id, expected_gpus=expected_gpus or 0)
+        self._expected_gpus, self._adapters = expected_gpus, adapters
+        self.seen = Seen(
+            boot_id=boot_id,
+            expected_gpus=expected_gpus or 0,
+            expected_hcas=(adapters.expected or 0) if adapters is not None else 0,
+        )
+        judge = self._streams[False][1]
+        self._devices = DeviceWatch(self.seen, judge, gpus, adapters, pinned_gpus=expected_gpus is not None)
 
     def resume(self, status: Mapping[str, Any]) -> None:
         """Go on from what an earlier agent of the same boot reported; a report of another boot says nothing."""
@@ -59,15 +65,20 @@ class Watcher:
             judge.resume([fault for fault in self.seen.faults if fault.drill is drill])
         self.seen.malformed_lines = int(status.get("malformedLines", 0))
         self.seen.kernel_log_sequence = status.get("kernelLogSequence")
-        if not self._pinned:
+        if self._expected_gpus is None:
             self.seen.expected_gpus = int(status.get("gpus", {}).get("expected", 0))
+        if self._adapters is None or self._adapters.expected is None:
+            self.seen.expected_hcas = int(status.get("hcas", {}).get("expected", 0))
+
+    def _open(self) -> set[tuple[str, str, Action]]:
+        return {(fault.code, fault.device, fault.action) for fault in self.seen.faults}
 
     def read_kernel_log(self, now: datetime, since_boot_seconds: float) -> bool:
         """True when faults came or ask for more than before; a repeat waits for the heartbeat.
 
         ``since_boot_seconds``: CLOCK_MONOTONIC, the log's own clock.
         """
-        before = {(fault.code, fault.device, fault.action) for fault in self.seen.faults}
+        before = self._open()
         try:
             for _ in range(CHUNKS_A_TURN):
                 lines = self._kernel_log.read_lines()
@@ -78,7 +89,7 @@ class Watcher:
             self.seen.kernel_log_error = ""
         except OSError as error:
             self.seen.kernel_log_error = f"the kernel log cannot be read: {error}"
-        return before != {(fault.code, fault.device, fault.action) for fault in self.seen.faults}
+        return before != self._open()
 
     def _take(self, line: str, now: datetime, since_boot_seconds: float) -> None:
         if line.startswith(" "):
@@ -114,34 +125,19 @@ class Watcher:
 
     def _judge(self, finding: Finding, when: datetime, *, drill: bool) -> None:
         _, judge = self._streams[drill]
-        verdict = judge.judge(finding, when, gpu_index=self._index_by_pci.get(finding.device), drill=drill)
+        verdict = judge.judge(finding, when, gpu_index=self._devices.index_by_pci.get(finding.device), drill=drill)
         if verdict.fault.action is not Action.IGNORE:
-            self.seen.faults = fold(self.seen.faults, verdict.fault)
+            self.seen.faults = merge(self.seen.faults, verdict.fault)
 
-    def read_gpus(self, now: datetime) -> None:
-        reading: GpuReading = self._gpus.read()
-        self.seen.seen_gpus = reading.seen
-        self.seen.message = "; ".join(text for text in (reading.message, self.seen.kernel_log_error) if text)
-        if reading.seen is None:
-            return
-        self._index_by_pci |= reading.index_by_pci
-        if not self._pinned:
-            self.seen.expected_gpus = max(self.seen.expected_gpus, reading.seen)
-        if reading.seen < self.seen.expected_gpus and not _has(self.seen.faults, CODE_GPU_MISSING):
-            missing = self.seen.expected_gpus - reading.seen
-            self.seen.faults = fold(
-                self.seen.faults,
-                OpenFault(
-                    code=CODE_GPU_MISSING,
-                    device="",
-                    action=self._overrides.get(CODE_GPU_MISSING, Action.REPLACE),
-                    severity=Severity.CRITICAL,
-                    source=FaultSource.DEVICE_COUNT,
-                    first_seen=now,
-                    last_seen=now,
-                    message=f"{missing} of {self.seen.expected_gpus} GPUs are not seen any more",
-                ),
-            )
+    def read_devices(self, now: datetime, now_seconds: float) -> None:
+        """``now_seconds``: a clock that never goes back."""
+        self._devices.read(now, now_seconds)
+
+    def read_events(self, now: datetime) -> bool:
+        """What the devices tell by themselves. True as ``read_kernel_log``."""
+        before = self._open()
+        self._devices.read_events(now)
+        return before != self._open()
 
     def read_jobs(self, now: datetime) -> None:
         try:
@@ -149,10 +145,6 @@ class Watcher:
         except OSError as error:
             log.warning("processes cannot be listed, jobs are unknown: %s", error)
             self.seen.jobs = None
-
-
-def _has(faults: Sequence[OpenFault], code: str) -> bool:
-    return any(fault.code == code for fault in faults)
 
 
 def _fault_from(row: Mapping[str, Any]) -> OpenFault | None:

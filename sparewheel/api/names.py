@@ -109,6 +109,8 @@ REASON_REGISTERS: Final = "sparewheel:registered"
 NODE_STATE_FOLDER: Final = "/run/sparewheel"
 """On each host, in memory: what its agent marks for those who can't ask the API server."""
 NODE_STATE_FILE: Final = f"{NODE_STATE_FOLDER}/node-state"
+NVML_PAUSE_FILE: Final = f"{NODE_STATE_FOLDER}/nvml-pause"
+"""While it is there the agent holds no GPU open: the node's helper resets one."""
 
 AGENT_APP_NAME: Final = "sparewheel-agent"
 """Value of ``app.kubernetes.io/name`` on the agents' pods."""
