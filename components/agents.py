@@ -47,6 +47,24 @@ def agent_arguments(config: StackConfig, pool: Pool) -> list[str]:
     ]
 
 
+def helper_container(config: StackConfig) -> dict[str, Any]:
+    """Off unless the stack says so: it acts on the host, at the controller's word alone."""
+    return container(
+        config.images,
+        config.images.sparewheel,
+        name="helper",
+        command=["python", "-m", "sparewheel.agent.helper", "--host-root=/host"],
+        env=[{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+        resources={"requests": {"cpu": "5m", "memory": "30Mi"}, "limits": {"memory": "80Mi"}},
+        securityContext={"privileged": True},
+        volumeMounts=[host_mount(), node_state_mount(writes=True)],
+    )
+
+
+def host_mount() -> dict[str, Any]:
+    return {"name": "host", "mountPath": "/host", "readOnly": True, "mountPropagation": "HostToContainer"}
+
+
 def agent_pod(config: StackConfig, pool: Pool) -> dict[str, Any]:
     """Sees the host's root, its processes and its kernel log; stays on a node whatever taint of ours it carries."""
     taints = (TAINT_JOINING, TAINT_SPARE, TAINT_FAULT, TAINT_QUARANTINED, GPU_RESOURCE)
@@ -58,6 +76,7 @@ def agent_pod(config: StackConfig, pool: Pool) -> dict[str, Any]:
         "tolerations": [{"key": key, "operator": "Exists"} for key in taints],
         "terminationGracePeriodSeconds": 5,
         "containers": [
+            *([helper_container(config)] if config.remediation.agent.node_actions else []),
             container(
                 config.images,
                 config.images.sparewheel,
@@ -71,10 +90,10 @@ def agent_pod(config: StackConfig, pool: Pool) -> dict[str, Any]:
                 resources={"requests": {"cpu": "20m", "memory": "40Mi"}, "limits": {"memory": "80Mi"}},
                 securityContext={"privileged": True},
                 volumeMounts=[
-                    {"name": "host", "mountPath": "/host", "readOnly": True, "mountPropagation": "HostToContainer"},
+                    host_mount(),
                     node_state_mount(writes=True),
                 ],
-            )
+            ),
         ],
         "volumes": [{"name": "host", "hostPath": {"path": "/"}}, node_state_volume()],
     }

@@ -24,6 +24,9 @@ class Agent(Area):
     kernel_log: AbsolutePath = Field(default="/dev/kmsg", description="kernel log, as the host sees it")
     heartbeat_interval_seconds: float = Field(default=5.0, ge=1, le=60)
     gpu_source: Literal["nvml", "device-files"] = Field(default="nvml", description="how GPUs are counted")
+    node_actions: bool = Field(
+        default=False, description="a privileged helper on each GPU host may reset a GPU or reboot, when asked to"
+    )
     allow_drills: bool = Field(default=False, description="faults injected on purpose, and marked so, are acted on")
 
 

@@ -21,12 +21,12 @@ from sparewheel.agent.infiniband import Adapters, Sysfs
 from sparewheel.agent.kernel_log import open_kernel_log
 from sparewheel.agent.loop import Agent, Pace, run
 from sparewheel.agent.node import NodeWriter
-from sparewheel.agent.node_state import NodeStateFile
+from sparewheel.agent.node_state import NodeStateFile, last_reset
 from sparewheel.agent.nvml import Pynvml
 from sparewheel.agent.nvml_source import NvmlSource
 from sparewheel.agent.watcher import Watcher
 from sparewheel.api.enums import Action
-from sparewheel.api.names import NODE_STATE_FILE, NVML_PAUSE_FILE
+from sparewheel.api.names import LAST_RESET_FILE, NODE_STATE_FILE, NVML_PAUSE_FILE
 
 
 def gpu_source(name: str, host_root: Path) -> GpuSource:
@@ -70,7 +70,14 @@ def main(arguments: list[str] | None = None) -> int:
     api = ApiServer(os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]))
     pace = Pace(heartbeat_seconds=options.heartbeat_seconds)
     node_state = NodeStateFile(options.node_state, dry_run=options.dry_run)
-    agent = Agent(watcher, NodeWriter(api, options.node), version=__version__, pace=pace, node_state=node_state)
+    agent = Agent(
+        watcher,
+        NodeWriter(api, options.node),
+        version=__version__,
+        pace=pace,
+        node_state=node_state,
+        last_reset=lambda: last_reset(Path(LAST_RESET_FILE)),
+    )
     stop = threading.Event()
 
     def on_signal(_signal: int, _frame: FrameType | None) -> None:

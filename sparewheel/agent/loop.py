@@ -38,10 +38,12 @@ class Agent:
         version: str,
         pace: Pace,
         node_state: NodeStateFile | None = None,
+        last_reset: Callable[[], tuple[str, datetime] | None] = lambda: None,
     ) -> None:
         self._watcher = watcher
         self._writer = writer
         self._node_state = node_state
+        self._last_reset = last_reset
         self._version = version
         self._pace = pace
         self._loaded = False
@@ -57,6 +59,9 @@ class Agent:
         changed |= self._watcher.read_events(now)
         due = monotonic_seconds >= self._next_heartbeat_seconds
         if due:
+            reset = self._last_reset()
+            if reset is not None:
+                self._watcher.gpu_was_reset(*reset)
             self._watcher.read_devices(now, monotonic_seconds)
             self._watcher.read_jobs(now)
         if self._node_state is not None:

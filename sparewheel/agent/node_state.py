@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from pathlib import Path
 
 from sparewheel.agent.report import ACTING, Seen, condition
@@ -21,6 +22,15 @@ def node_state_line(seen: Seen, *, dry_run: bool) -> str:
     acting = any(fault.action in ACTING for fault in seen.faults)
     state = "dry-run" if dry_run else "fault" if acting else WORDS[status]
     return f"{state} {' '.join(words.split())}"[:MAX_CHARACTERS] + "\n"
+
+
+def last_reset(path: Path) -> tuple[str, datetime] | None:
+    """PCI address and time of the last GPU that the node's helper reset; None when there was none in this boot."""
+    try:
+        pci, _, time = path.read_text("utf-8").strip().partition(" ")
+        return pci, datetime.fromisoformat(time)
+    except (OSError, ValueError):
+        return None
 
 
 class NodeStateFile:

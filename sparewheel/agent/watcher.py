@@ -15,7 +15,7 @@ from sparewheel.agent.kernel_log import KernelLog
 from sparewheel.agent.processes import job_processes
 from sparewheel.agent.report import Seen
 from sparewheel.api.enums import Action, FaultSource, Severity
-from sparewheel.faults.classify import OpenFault
+from sparewheel.faults.classify import RANKS, OpenFault
 from sparewheel.faults.judge import Judge
 from sparewheel.faults.kmsg import MalformedRecordError, parse_record
 from sparewheel.faults.lines import DRILL_PREFIX, Finding, LineReader, MalformedLineError
@@ -132,6 +132,17 @@ class Watcher:
     def read_devices(self, now: datetime, now_seconds: float) -> None:
         """``now_seconds``: a clock that never goes back."""
         self._devices.read(now, now_seconds)
+
+    def gpu_was_reset(self, pci: str, when: datetime) -> None:
+        """What a reset heals is taken back. Safe to repeat: what came since stays, and what asks for more does too."""
+        healed = {
+            (fault.code, fault.device)
+            for fault in self.seen.faults
+            if fault.device == pci and fault.last_seen <= when and RANKS[fault.action] <= RANKS[Action.RESET_GPU]
+        }
+        if healed:
+            self.seen.faults = [fault for fault in self.seen.faults if (fault.code, fault.device) not in healed]
+            self._devices.forget(pci)
 
     def read_events(self, now: datetime) -> bool:
         """What the devices tell by themselves. True as ``read_kernel_log``."""

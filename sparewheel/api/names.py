@@ -109,6 +109,8 @@ REASON_REGISTERS: Final = "sparewheel:registered"
 NODE_STATE_FOLDER: Final = "/run/sparewheel"
 """On each host, in memory: what its agent marks for those who can't ask the API server."""
 NODE_STATE_FILE: Final = f"{NODE_STATE_FOLDER}/node-state"
+LAST_RESET_FILE: Final = f"{NODE_STATE_FOLDER}/last-reset"
+"""``PCI TIME`` of the last GPU that the node's helper reset: the agent takes its healed faults back."""
 NVML_PAUSE_FILE: Final = f"{NODE_STATE_FOLDER}/nvml-pause"
 """While it is there the agent holds no GPU open: the node's helper resets one."""
 

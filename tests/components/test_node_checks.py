@@ -66,3 +66,17 @@ def test_in_a_dry_run_slurm_drains_nothing(run_stack: Run, raw: dict[str, Any]) 
     raw["pools"][0]["dry_run"] = True
     agent = run_stack(raw).one(":DaemonSet").inputs["spec"]["template"]["spec"]
     assert "--dry-run" in agent["containers"][0]["command"]
+
+
+def test_the_helper_is_off_unless_the_stack_says_so(run_stack: Run, raw: dict[str, Any]) -> None:
+    containers = run_stack(raw).one(":DaemonSet").inputs["spec"]["template"]["spec"]["containers"]
+    assert [one["name"] for one in containers] == ["agent"]
+
+
+def test_the_helper_stands_beside_the_agent(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["remediation"]["agent"] = {"node_actions": True}
+    pod = run_stack(raw).one(":DaemonSet").inputs["spec"]["template"]["spec"]
+    (helper,) = [one for one in pod["containers"] if one["name"] == "helper"]
+    assert helper["securityContext"]["privileged"] is True
+    assert {mount["name"] for mount in helper["volumeMounts"]} == {"host", "node-state"}
+    assert pod["hostPID"] is True

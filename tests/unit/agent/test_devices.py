@@ -225,3 +225,24 @@ def test_a_counter_s_growth_is_never_more_than_what_happened(steps: list[tuple[b
         counted += growth(before, counter)
         assert 0 <= counted <= happened
     assert growth(None, 5) == growth(5, None) == 0
+
+
+def test_a_reset_takes_back_what_it_heals_and_nothing_else(node: Node) -> None:
+    node.look()
+    node.gpus.set(0, recovery_action=1)
+    node.gpus.set(1, remap_failure=True)
+    node.look()
+    when = START + timedelta(seconds=node.seconds)
+    node.gpus.set(0, recovery_action=0)
+    node.watcher.gpu_was_reset(GPU_0, when)
+    node.watcher.gpu_was_reset("0000:18:00", when)
+    assert brief(node.look()) == [("XID 64", "0000:18:00", "replace", 1)]
+
+
+def test_a_state_that_a_reset_did_not_heal_comes_back(node: Node) -> None:
+    node.gpus.set(0, recovery_action=1)
+    node.look()
+    node.watcher.gpu_was_reset(GPU_0, START + timedelta(seconds=node.seconds))
+    assert brief(node.look()) == [("XID 154", GPU_0, "reset_gpu", 1)]
+    node.watcher.gpu_was_reset(GPU_0, START)
+    assert brief(node.look()) == [("XID 154", GPU_0, "reset_gpu", 1)], "it came after that reset"
