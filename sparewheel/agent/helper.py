@@ -81,8 +81,8 @@ class ThisHost:
 
 def look(api: ApiServer, node: str, helper: Helper) -> None:
     """One turn. Raises ApiError: nothing is begun on what could not be read."""
-    body = api.request("GET", f"/api/v1/nodes/{node}")
-    annotation = str((body["metadata"].get("annotations") or {}).get(ANNOTATION_NODE_ACTION, ""))
+    annotations: dict[str, str] = api.request("GET", f"/api/v1/nodes/{node}")["metadata"].get("annotations") or {}
+    annotation = annotations.get(ANNOTATION_NODE_ACTION, "")
     if not annotation:
         return
     health = api.request("GET", f"/apis/{GROUP}/{VERSION}/nodehealths/{node}")

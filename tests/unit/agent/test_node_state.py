@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -98,10 +97,12 @@ def test_the_script_says_which_fault(tmp_path: Path) -> None:
 def test_the_script_is_quick(tmp_path: Path) -> None:
     marker = tmp_path / "node-state"
     marker.write_text("fault XID 79\n")
-    started = time.monotonic()
+    before = os.times()
     for _ in range(20):
         check(marker, phase="epilog_slurmd")
-    assert (time.monotonic() - started) / 20 < 0.05
+    after = os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    assert used / 20 < 0.05, "seconds of CPU: the wall's depend on who else runs here"
 
 
 def test_a_fault_is_marked_before_the_api_server_answers(host: Host) -> None:
