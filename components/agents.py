@@ -24,13 +24,14 @@ from sparewheel.api.names import (
     TAINT_SPARE,
 )
 from stacks.config import StackConfig
+from stacks.faults import agent_overrides
 from stacks.pools import Pool
 
 
 def agent_arguments(config: StackConfig, pool: Pool) -> list[str]:
     """The agent's command line."""
     agent = config.remediation.agent
-    overrides = {code: str(action) for code, action in config.remediation.fault_overrides.items()}
+    overrides = agent_overrides(pool.fault_overrides, config.remediation.fault_overrides)
     return [
         "python",
         "-m",

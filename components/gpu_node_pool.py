@@ -27,6 +27,7 @@ from sparewheel.api.names import (
     SPARE_WARM,
     TAINT_SPARE,
 )
+from stacks.faults import fault_policies
 from stacks.platform import Images
 from stacks.pools import Pool
 
@@ -48,10 +49,12 @@ def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
         grace_seconds=grace_seconds,
         driver=pool.driver,
         max_concurrent_replacements=pool.max_concurrent_replacements,
+        budget=pool.budget.spec(),
         node_lost_seconds=pool.node_lost_seconds,
         drain_deadline_seconds=pool.drain_deadline_seconds,
         warm_spares=pool.warm_spares,
         dry_run=pool.dry_run or dry_run,
+        fault_policies=fault_policies(pool.fault_overrides),
         replace=list(pool.replace),
     )
 

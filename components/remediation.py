@@ -24,6 +24,7 @@ from sparewheel.api.routes import Person, Route
 from stacks.base import CREDENTIALS_SECRET
 from stacks.conditions import condition_rules
 from stacks.config import StackConfig
+from stacks.faults import fault_policies
 from stacks.routes import RouteArea, secret_fields
 
 HEALTH_PORT = 8080
@@ -34,7 +35,7 @@ def policy_spec(config: StackConfig) -> RemediationPolicySpec:
     healing = config.remediation
     return RemediationPolicySpec(
         dry_run=healing.dry_run,
-        fault_overrides=healing.fault_overrides,
+        fault_policies=fault_policies(healing.fault_overrides),
         node_conditions=condition_rules(healing.node_conditions),
         routes=[route(one) for one in healing.routes],
         people={
@@ -43,7 +44,11 @@ def policy_spec(config: StackConfig) -> RemediationPolicySpec:
             if user.email or user.slack
         },
         max_fenced_nodes=healing.max_fenced_nodes,
+        max_fenced_percent=healing.max_fenced_percent,
+        budget=healing.budget.spec(),
         fenced_window_seconds=healing.fenced_window_seconds,
+        max_attempts=healing.max_attempts,
+        attempt_window_seconds=healing.attempt_window_seconds,
         crashed_job_window_seconds=healing.crashed_job_window_seconds,
         lemon=LemonRule(incidents=healing.lemon.incidents, window_seconds=healing.lemon.window_seconds),
         veto=VetoRule(max_seconds=healing.veto.max_seconds, escalate=healing.veto.escalate),

@@ -11,6 +11,8 @@ from pydantic import Field, field_validator, model_validator
 from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME, Driver, MachinesBackend, WarmBackend
 from sparewheel.api.names import GROUP, LABEL_VETO
 from stacks.base import LABEL_KEY, LABEL_VALUE, Area, DnsName, LabelKey, LabelValue, Quantity, with_credential_refs
+from stacks.budget import Budget
+from stacks.faults import FaultRule, FaultRules
 from stacks.ssh_keys import why_no_key
 
 PoolName = Annotated[str, Field(pattern=POOL_NAME, max_length=MAX_POOL_NAME)]
@@ -49,10 +51,14 @@ class Pool(Area):
     warm_spares: bool = Field(default=False, description="spares run a worker, behind a Slurm reservation")
     replace: list[DnsName] = Field(default_factory=list[str], description="hosts that you want replaced")
     max_concurrent_replacements: int = Field(default=1, ge=1)
+    budget: Budget = Field(default_factory=Budget, description="more limits on replacing in this pool")
     node_lost_seconds: float = Field(default=40.0, gt=0)
     drain_deadline_seconds: int = Field(default=300, ge=0)
     deadline_seconds: int = Field(default=1800, ge=10, description="how long an up waits for this pool's hosts")
     dry_run: bool = False
+    fault_overrides: FaultRules = Field(
+        default_factory=dict[str, FaultRule], description="on this pool's nodes, by fault code; wins over the stack's"
+    )
     node_selector: dict[LabelKey, LabelValue] = Field(
         default_factory=dict[str, str], description="more labels a worker asks for"
     )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator
 
-from sparewheel.api.faults import Action
-from sparewheel.api.names import MEASURED_CODES
 from sparewheel.api.remediation_policy import MAX_ROUTES, VetoEscalation
-from sparewheel.faults.catalogue import is_code, named_codes
 from stacks.base import AbsolutePath, Area
+from stacks.budget import Budget
 from stacks.conditions import NodeCondition
+from stacks.faults import FaultRule, FaultRules
 from stacks.routes import RouteConfig, wrong_together
-
-CODES: Final = (*named_codes(), *MEASURED_CODES)
-"""Fault codes beside XIDs and SXids whose action a stack may choose."""
 
 
 class Agent(Area):
@@ -49,15 +45,23 @@ class RemediationConfig(Area):
 
     dry_run: bool = False
     replicas: int = Field(default=2, ge=1, le=5, description="controllers; one leads, the others stand by")
-    fault_overrides: dict[str, Action] = Field(
-        default_factory=dict[str, Action], description="by fault code, such as 'XID 63: replace'"
+    fault_overrides: FaultRules = Field(
+        default_factory=dict[str, FaultRule], description="by fault code, such as 'XID 63: replace'"
     )
     node_conditions: list[NodeCondition] = Field(
         default_factory=list[NodeCondition], description="conditions of other programs that tell a fault"
     )
     routes: list[RouteConfig] = Field(default_factory=list[RouteConfig], max_length=MAX_ROUTES)
-    max_fenced_nodes: int = Field(default=10, ge=1)
+    max_fenced_nodes: int = Field(default=10, ge=1, description="after so many at once the rest is only drained")
+    max_fenced_percent: int | None = Field(
+        default=50, ge=1, le=100, description="the same in percent of all GPU nodes that take work, rounded up"
+    )
     fenced_window_seconds: int = Field(default=300, ge=1)
+    budget: Budget = Field(default_factory=Budget, description="limits on replacing over all pools")
+    max_attempts: int = Field(
+        default=3, ge=1, description="repairs that the same fault may follow, before a person is called"
+    )
+    attempt_window_seconds: int = Field(default=3600, ge=1, description="how soon after a repair a fault follows it")
     crashed_job_window_seconds: float = Field(default=30.0, ge=0)
     lemon: Lemons = Lemons()
     veto: Veto = Veto()
@@ -65,15 +69,6 @@ class RemediationConfig(Area):
     keep_records: bool = Field(
         default=True, description="keep our CRDs, and so every record, when the stack is destroyed"
     )
-
-    @field_validator("fault_overrides")
-    @classmethod
-    def _known_codes(cls, overrides: dict[str, Action]) -> dict[str, Action]:
-        for code in overrides:
-            if code not in CODES and not is_code(code):
-                msg = f"{code!r} is no fault code; write 'XID 63', 'SXID 20034' or one of {', '.join(CODES)}"
-                raise ValueError(msg)
-        return overrides
 
     @field_validator("routes")
     @classmethod

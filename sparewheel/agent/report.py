@@ -16,9 +16,9 @@ from sparewheel.api.names import (
     REASON_FAULT_OPEN,
     REASON_NOT_EVALUATED,
 )
-from sparewheel.faults.classify import OpenFault
+from sparewheel.faults.classify import OpenFault, Sighting
 
-ACTING = frozenset({Action.RESET_GPU, Action.REBOOT, Action.REPLACE})
+ACTING = frozenset({Action.CORDON, Action.RESET_GPU, Action.REBOOT, Action.REPLACE})
 """Actions that make a node unhealthy."""
 
 
@@ -56,10 +56,16 @@ def fault_wire(fault: OpenFault) -> dict[str, Any]:
         "count": fault.count,
         "message": fault.message,
         "drill": fault.drill,
+        "recent": [_sighting_wire(sighting) for sighting in fault.recent],
     }
     if fault.gpu_index is not None:
         body["gpuIndex"] = fault.gpu_index
     return body
+
+
+def _sighting_wire(sighting: Sighting) -> dict[str, Any]:
+    body: dict[str, Any] = {"time": rfc3339(sighting.time), "count": sighting.count}
+    return body if sighting.job_id is None else {**body, "jobId": sighting.job_id}
 
 
 def status_wire(seen: Seen, *, now: datetime, version: str, interval_seconds: float) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sparewheel.agent.kernel_log import KernelLog
 from sparewheel.agent.processes import job_processes
 from sparewheel.agent.report import Seen
 from sparewheel.api.enums import Action, FaultSource, Severity
-from sparewheel.faults.classify import RANKS, OpenFault
+from sparewheel.faults.classify import RANKS, OpenFault, Sighting
 from sparewheel.faults.judge import Judge
 from sparewheel.faults.kmsg import MalformedRecordError, parse_record
 from sparewheel.faults.lines import DRILL_PREFIX, Finding, LineReader, MalformedLineError
@@ -125,9 +125,14 @@ class Watcher:
 
     def _judge(self, finding: Finding, when: datetime, *, drill: bool) -> None:
         _, judge = self._streams[drill]
-        verdict = judge.judge(finding, when, gpu_index=self._devices.index_by_pci.get(finding.device), drill=drill)
+        index, job = self._devices.index_by_pci.get(finding.device), self._only_job()
+        verdict = judge.judge(finding, when, gpu_index=index, drill=drill, job_id=job)
         if verdict.fault.action is not Action.IGNORE:
             self.seen.faults = merge(self.seen.faults, verdict.fault)
+
+    def _only_job(self) -> int | None:
+        jobs = self.seen.jobs or {}
+        return next(iter(jobs)) if len(jobs) == 1 else None
 
     def read_devices(self, now: datetime, now_seconds: float) -> None:
         """``now_seconds``: a clock that never goes back."""
@@ -180,4 +185,8 @@ def _read_fault(row: Mapping[str, Any]) -> OpenFault:
         message=row.get("message", ""),
         gpu_index=row.get("gpuIndex"),
         drill=bool(row.get("drill", False)),
+        recent=tuple(
+            Sighting(datetime.fromisoformat(one["time"]), one.get("jobId"), int(one.get("count", 1)))
+            for one in row.get("recent", [])
+        ),
     )

@@ -6,11 +6,15 @@ from enum import StrEnum
 
 
 class Action(StrEnum):
-    """What a fault asks for, mildest first."""
+    """What a fault asks for, mildest first: what is done to the node, and only then what is done to its jobs."""
 
     IGNORE = "ignore"
     RECORD = "record"
+    """It stays in the node's report and its Events; no incident."""
     RESTART_JOB = "restart_job"
+    """The node's jobs are requeued; the node stays in service."""
+    CORDON = "cordon"
+    """Cordoned, tainted and told, nothing more, until a person or a recovery; running jobs go on."""
     RESET_GPU = "reset_gpu"
     REBOOT = "reboot"
     REPLACE = "replace"

@@ -7,7 +7,16 @@ from pydantic import Field
 from sparewheel.api.base import ApiModel, Time
 from sparewheel.api.enums import Action, FaultSource, Severity
 
-__all__ = ["Action", "Fault", "FaultSource", "Severity"]
+__all__ = ["Action", "Fault", "FaultSource", "Severity", "Sighting"]
+
+
+class Sighting(ApiModel):
+    """One time, or a few within one second, that a fault was seen."""
+
+    time: Time
+    job_id: int | None = None
+    """The job it hit, where only one can have been; None: not known, and never taken for another job."""
+    count: int = Field(default=1, ge=1)
 
 
 class Fault(ApiModel):
@@ -24,6 +33,8 @@ class Fault(ApiModel):
     first_seen: Time
     last_seen: Time
     count: int = Field(default=1, ge=1)
+    recent: list[Sighting] = Field(default_factory=list[Sighting])
+    """When it was last seen, oldest first, for rules on repeats; a few, not all."""
     message: str = ""
     drill: bool = False
     """True when somebody injected it on purpose."""

@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 from pydantic import Field, NonNegativeInt
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
+from sparewheel.api.fault_policy import FaultPolicy
+from sparewheel.api.limits import ReplacementBudget
 
 POOL_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 MAX_POOL_NAME = 40
@@ -99,6 +101,8 @@ class GpuPoolSpec(ApiModel):
     grace_seconds: int = Field(default=MAX_GRACE_SECONDS, ge=0, le=MAX_GRACE_SECONDS)
     driver: Driver = Driver.ANY
     max_concurrent_replacements: int = Field(default=1, ge=1)
+    budget: ReplacementBudget = Field(default_factory=ReplacementBudget)
+    """More limits on replacing in this pool, beside ``max_concurrent_replacements``."""
     node_lost_seconds: float = Field(default=40.0, gt=0)
     """Silence of agent and kubelet after which a node counts as lost."""
     drain_deadline_seconds: int = Field(default=300, ge=0)
@@ -108,6 +112,8 @@ class GpuPoolSpec(ApiModel):
     strike; False: they wait powered on or off, outside the cluster."""
     paused: bool = False
     dry_run: bool = False
+    fault_policies: list[FaultPolicy] = Field(default_factory=list[FaultPolicy])
+    """What is done about a fault on this pool's nodes; each rule wins over the cluster's."""
     replace: list[str] = Field(default_factory=list[str])
     """Host names that a person wants replaced; a name stays harmlessly after it was done."""
 

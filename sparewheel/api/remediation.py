@@ -39,6 +39,8 @@ class Outcome(StrEnum):
     OPEN = "Open"
     HEALED = "Healed"
     DRY_RUN = "DryRun"
+    DETECTED_ONLY = "DetectedOnly"
+    """The fault's policy says: shown and told, never acted on."""
     CANCELLED = "Cancelled"
     SUPERSEDED = "Superseded"
     FAILED = "Failed"
@@ -56,6 +58,10 @@ class FenceKind(StrEnum):
     """The breaker is open: DRAIN only, running jobs are left alone."""
     NONE = "none"
     """No Slurm node ran there."""
+    CORDON = "cordon"
+    """The policy says so: cordon and taint, running jobs are left alone."""
+    JOBS = "jobs"
+    """The policy says so: the jobs that the fault hit are requeued, the node stays in service."""
 
 
 class StageRecord(ApiModel):
@@ -195,6 +201,12 @@ class RemediationSpec(ApiModel):
     requested_by: str = ""
     grace_seconds: int = 120
     dry_run: bool = False
+    detect_only: bool = False
+    """Set together with ``dry_run``: nothing will ever be done about this fault."""
+    policy: str = ""
+    """Which rule chose the fault's action, in words."""
+    hold: str = ""
+    """Why nothing is done beyond the fence until a person says so; empty: healed as usual."""
     jobs_seen: list[SeenJob] = Field(default_factory=list[SeenJob])
     """A job that crashed with the fault may have left the node before anybody could list it."""
 
@@ -213,6 +225,7 @@ class RemediationStatus(ApiModel):
     stages: list[StageRecord] = Field(default_factory=list[StageRecord])
     jobs: list[JobRecord] = Field(default_factory=list[JobRecord])
     fence: FenceKind = FenceKind.UNDECIDED
+    fence_decided_at: Time | None = None
     jobs_listed_at: Time | None = None
     """When the jobs on the node were read from Slurm; before that ``jobs`` says nothing."""
     replacement: ReplacementRecord = Field(default_factory=ReplacementRecord)

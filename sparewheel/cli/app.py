@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from sparewheel.cli.commands import (
+    breaker,
     cancel,
     drill,
     host,
@@ -24,6 +25,7 @@ for group in (
     plan,
     replace,
     cancel,
+    breaker,
     host,
     drill,
     inject,

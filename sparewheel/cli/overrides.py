@@ -10,12 +10,13 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from sparewheel.api.enums import Action
-from sparewheel.api.names import MEASURED_CODES
+from sparewheel.api.names import CODE_NODE_LOST, MEASURED_CODES
 from sparewheel.cli.common import CommandError
-from sparewheel.faults.catalogue import is_code
+from sparewheel.faults.catalogue import named_codes
+from sparewheel.faults.patterns import is_code_or_pattern
 
 STACK_KEYS: Final = ("config", "sparewheel:remediation", "fault_overrides")
-POLICY_KEYS: Final = ("spec", "faultOverrides")
+POLICY_KEYS: Final = ("spec", "faultPolicies")
 
 
 def of_stack(path: Path) -> dict[str, Action]:
@@ -24,11 +25,12 @@ def of_stack(path: Path) -> dict[str, Action]:
 
 
 def of_policy(path: Path) -> dict[str, Action]:
-    """``faultOverrides`` of a RemediationPolicy, as ``kubectl get rp default -o yaml`` prints it."""
+    """``faultPolicies`` of a RemediationPolicy, as ``kubectl get rp default -o yaml`` prints it."""
     return _overrides(path, POLICY_KEYS)
 
 
 def _overrides(path: Path, keys: tuple[str, ...]) -> dict[str, Action]:
+    """The actions; a rule without one, or with repeats alone, leaves the catalogue's."""
     value: Any = _read(path)
     if not isinstance(value, Mapping) or keys[0] not in value:
         raise CommandError(f"{path} has no '{keys[0]}:'; is it the right file?")
@@ -36,14 +38,26 @@ def _overrides(path: Path, keys: tuple[str, ...]) -> dict[str, Action]:
         if not isinstance(value, Mapping):
             raise CommandError(f"{path}: {'.'.join(keys[:depth])} holds no settings")
         value = cast("Mapping[str, Any]", value).get(key) or {}
+    if isinstance(value, list) and keys == POLICY_KEYS:
+        value = dict(_named(rule) for rule in cast("list[object]", value))
     if not isinstance(value, Mapping):
         raise CommandError(f"{path}: {'.'.join(keys)} isn't a list of 'CODE: action'")
-    pairs = cast("Mapping[object, object]", value)
-    return {str(code): _action(path, str(code), action) for code, action in pairs.items()}
+    found: dict[str, Action] = {}
+    for code, rule in cast("Mapping[object, object]", value).items():
+        action = cast("Mapping[str, object]", rule).get("action") if isinstance(rule, Mapping) else rule
+        if action is not None:
+            found[str(code)] = _action(path, str(code), action)
+    return found
+
+
+def _named(rule: object) -> tuple[str, object]:
+    if not isinstance(rule, Mapping):
+        return str(rule), rule
+    return str(cast("Mapping[str, object]", rule).get("code")), cast("object", rule)
 
 
 def _action(path: Path, code: str, action: object) -> Action:
-    if not is_code(code) and code not in MEASURED_CODES:
+    if not is_code_or_pattern(code, (*named_codes(), *MEASURED_CODES, CODE_NODE_LOST)):
         raise CommandError(f"{path}: {code!r} is no fault code; write 'XID 63', 'SXID 20034' or 'MLX5_FATAL'")
     try:
         return Action(str(action))

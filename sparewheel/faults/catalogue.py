@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from sparewheel.api.enums import Action, Severity
+from sparewheel.faults.patterns import closest_first
 
 _NUMBERED = re.compile(r"(?:XID|SXID) (?:0|[1-9][0-9]{0,8})")
 
@@ -208,9 +209,11 @@ def xid_rule(code: int, *, fatal: bool = False, recovery_code: int | None = None
 
 
 def apply_override(code: str, rule: Rule, overrides: Mapping[str, Action]) -> Rule:
-    """The stack's own word on a fault code (``XID 63``) wins over the catalogue."""
-    if code not in overrides:
+    """The stack's own word on a fault code wins over the catalogue: the code itself, else the longest pattern."""
+    closest = closest_first(overrides, code)
+    if not closest:
         return rule
-    action = overrides[code]
-    severity = Severity.CRITICAL if action in (Action.RESET_GPU, Action.REBOOT, Action.REPLACE) else rule.severity
+    action = overrides[closest[0]]
+    severe = (Action.CORDON, Action.RESET_GPU, Action.REBOOT, Action.REPLACE)
+    severity = Severity.CRITICAL if action in severe else rule.severity
     return Rule(action, severity, rule.meaning, "overridden by this stack", rule.sympathetic, rule.sticky)

@@ -78,8 +78,16 @@ class Judge:
                 past = _Past(fault.code, fault.action, rule.sticky, fault.last_seen, fault.count, consequence)
                 self._remember(fault.device, past)
 
-    def judge(self, finding: Finding, when: datetime, *, gpu_index: int | None = None, drill: bool = False) -> Verdict:
-        """``when``: the fault's own time."""
+    def judge(
+        self,
+        finding: Finding,
+        when: datetime,
+        *,
+        gpu_index: int | None = None,
+        drill: bool = False,
+        job_id: int | None = None,
+    ) -> Verdict:
+        """``when``: the fault's own time. ``job_id``: the job it hit, where only one can have been."""
         known = self._past.get(finding.device, {})
         code = next((other for other in _other_forms(finding.code) if other in known and known[other].holds(when)), "")
         same_event = bool(code)
@@ -97,7 +105,7 @@ class Judge:
         count = past.count + 1 if past is not None and past.holds(when) else 1
         self._remember(finding.device, _Past(finding.code, rule.action, rule.sticky, when, count, cause is not None))
         return Verdict(
-            fault=fault_of(finding, rule, now=when, gpu_index=gpu_index, drill=drill),
+            fault=fault_of(finding, rule, now=when, gpu_index=gpu_index, drill=drill, job_id=job_id),
             reason=f"{rule.meaning}; {rule.source}",
             nth=count,
             same_event=same_event,

@@ -10,8 +10,10 @@ from sparewheel.api.base import ObjectMeta
 from sparewheel.api.faults import Action
 from sparewheel.api.names import ANNOTATION_REMEDIATION, NAMESPACE, SLINKY_NODE_CORDON_REASON, TAINT_FAULT
 from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation, RemediationSpec
-from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.api.remediation_policy import Backlog, RemediationPolicySpec, RemediationPolicyStatus
+from sparewheel.api.routes import WebhookRoute
 from sparewheel.kube.port import NODE, POD, REMEDIATION, REMEDIATION_POLICY
+from sparewheel.remediation.decide.breaker import closed
 from sparewheel.remediation.decide.record import ended, stage_record, started
 from tests.support.fake_replacer import FakeHost, put_node
 from tests.support.play import deletions, healed, playing, training, waits_for
@@ -40,28 +42,57 @@ async def test_two_nodes_of_a_pool_are_replaced_one_after_the_other() -> None:
         assert all(ended(record.status, NodeStage.FENCED) for record in world.records())
 
 
-async def test_over_the_breaker_a_node_is_drained_and_told_and_its_job_runs_on() -> None:
+def breaker(world: World) -> RemediationPolicyStatus:
+    policy = world.kube.peek(REMEDIATION_POLICY, "default", NAMESPACE)
+    assert policy is not None
+    return RemediationPolicyStatus.model_validate(policy.get("status", {}))
+
+
+async def close_breaker(world: World, backlog: Backlog) -> None:
+    status = closed(breaker(world), "kim", "a switch", backlog, world.clock.now())
+    patch = {"status": status.model_dump(mode="json", by_alias=True, exclude={"notify_test"})}
+    await world.kube.merge_patch(REMEDIATION_POLICY, "default", patch, NAMESPACE, subresource="status")
+
+
+def on(world: World, node: str) -> Remediation:
+    return next(record for record in world.records() if record.spec.node == node)
+
+
+@pytest.mark.parametrize("backlog", [Backlog.RESUME, Backlog.SKIP])
+async def test_over_the_breaker_a_node_is_drained_and_told_until_a_person_closes_it(backlog: Backlog) -> None:
     world = World(replicas=3, spares=3)
-    world.put_policy(RemediationPolicySpec(max_fenced_nodes=1, fenced_window_seconds=600))
+    route = WebhookRoute.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})
+    world.put_policy(RemediationPolicySpec(routes=[route], max_fenced_nodes=1, fenced_window_seconds=60))
     async with playing(world):
         jobs = [world.submit(index, size=1) for index in (1, 2, 3)]
         await until(lambda: all(reported_attempt(job) == 0 for job in jobs))
         await asyncio.sleep(12)
         world.break_gpu("gpu-1")
-        await until(lambda: len(world.records()) == 1 and world.record().status.outcome is Outcome.HEALED)
+        await until(lambda: bool(world.records()) and ended(world.record().status, NodeStage.FENCED))
         world.break_gpu("gpu-2")
-        await until(lambda: len(world.records()) == 2)
+        await until(lambda: len(world.records()) == 2 and bool(on(world, "gpu-2").status.jobs))
         await asyncio.sleep(200)
-        second = next(record for record in world.records() if record.spec.node == "gpu-2")
+        second = on(world, "gpu-2")
         assert second.status.fence is FenceKind.DRAIN
-        policy = world.kube.peek(REMEDIATION_POLICY, "default", NAMESPACE)
-        assert policy is not None
-        assert policy["status"]["breakerOpen"] is True
+        assert breaker(world).breaker_open, "the window is long over, and it stays open"
+        assert breaker(world).tripped_by == second.metadata.name
+        (told,) = world.receiver.of("breaker.open")
+        assert "sparewheel breaker close" in told["text"]
+        assert "1 node fenced within 60 s, 1 allowed" in told["text"]
+        assert told["actionNeeded"]
         victim = next(job for job in jobs if job.job_id == second.status.jobs[0].job_id)
         assert victim.restart_count == 0, "it runs on"
         assert "breaker" in second.status.waiting_for
-        world.slurm.end_job(victim.job_id)
-        await until(lambda: all(record.status.outcome is Outcome.HEALED for record in world.records()))
+        await close_breaker(world, backlog)
+        if backlog is Backlog.SKIP:
+            await asyncio.sleep(60)
+            assert victim.restart_count == 0
+            world.slurm.end_job(victim.job_id)
+        await until(lambda: all(record.status.outcome is Outcome.HEALED for record in world.records()), 240)
+        assert victim.restart_count == (1 if backlog is Backlog.RESUME else 0)
+        assert on(world, "gpu-2").status.fence is (FenceKind.DOWN if backlog is Backlog.RESUME else FenceKind.DRAIN)
+        assert not breaker(world).breaker_open
+        assert not any(node.down or node.drain for node in world.slurm.node_table.values())
 
 
 async def test_dry_run_touches_nothing_and_says_what_it_would_do() -> None:

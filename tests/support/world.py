@@ -161,7 +161,7 @@ class World:
         return self.slurm.submit(MemoryJob(job_id, self.replicas if size is None else size, **fields))
 
     def break_gpu(
-        self, node: str, code: str = "XID 79", gpu: int = 3, action: Action = Action.REPLACE, *, drill: bool = False
+        self, node: str, code: str = "XID 79", gpu: int = 3, action: Action = Action.REPLACE, **fields: Any
     ) -> Fault:
         now = self.clock.now()
         fault = Fault(
@@ -173,11 +173,16 @@ class World:
             first_seen=now,
             last_seen=now,
             message="GPU has fallen off the bus.",
-            drill=drill,
+            **fields,
         )
         self.faults.setdefault(node, []).append(fault)
         self._beat(node)
         return fault
+
+    def heal_gpu(self, node: str, gpu: int) -> None:
+        """The agent no longer sees the faults of this GPU."""
+        self.faults[node] = [fault for fault in self.faults.get(node, []) if fault.gpu_index != gpu]
+        self._beat(node)
 
     def lose(self, node: str, *, power: str = "off") -> None:
         """The host dies: no agent, no kubelet; its power switch says ``power``."""
@@ -282,6 +287,8 @@ class World:
                 text = body["metadata"].get("annotations", {}).get(SLINKY_NODE_CORDON_REASON, "cordoned")
                 slurm.drain = True
                 slurm.reason = slurm.reason or f"slurm-operator: {text}"
+            if body and slurm and not body["spec"].get("unschedulable") and slurm.reason.startswith("slurm-operator:"):
+                slurm.drain, slurm.reason = slurm.down, slurm.reason if slurm.down else ""
 
     def _register(self, name: str) -> None:
         if name in self.slurm.node_table:

@@ -125,7 +125,7 @@ def test_what_was_found_before_an_error_is_still_a_list(log: Path) -> None:
 
 
 STACK = "config:\n  sparewheel:remediation:\n    fault_overrides:\n      XID 63: replace\n"
-POLICY = "kind: RemediationPolicy\nspec:\n  faultOverrides: {XID 63: reboot}\n"
+POLICY = "kind: RemediationPolicy\nspec:\n  faultPolicies: [{code: XID 63, action: reboot}]\n"
 
 
 def test_overrides_of_a_stack_and_of_a_policy(tmp_path: Path) -> None:
@@ -138,6 +138,8 @@ def test_overrides_of_a_stack_and_of_a_policy(tmp_path: Path) -> None:
         "replace",
         "reboot",
     ]
+    (tmp_path / "stack").write_text(STACK.replace("replace", "{action: cordon, dry_run: true}"))
+    assert found(log, "--stack-file", stack)[0]["action"] == "cordon"
     (tmp_path / "stack").write_text("config:\n  sparewheel:pools: []\n")
     assert found(log, "--stack-file", stack)[0]["action"] == "record"
 

@@ -16,7 +16,6 @@ from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import Kube, KubeError
 from sparewheel.notify.port import Notifier
-from sparewheel.remediation.controller.breaker import Breaker
 from sparewheel.remediation.controller.pool_leases import PoolLeases
 from sparewheel.remediation.controller.pools import Pools, Reconcile
 from sparewheel.remediation.controller.queue import DueQueue, Key
@@ -66,7 +65,6 @@ class Controller:
     ports: Ports = field(init=False)
     scout: Scout = field(init=False)
     pool_leases: PoolLeases = field(init=False)
-    breaker: Breaker = field(init=False)
     tester: Tester = field(init=False)
     warm_spares: WarmSpares = field(init=False)
     reconcile_pool: Reconcile | None = None
@@ -97,7 +95,6 @@ class Controller:
         )
         if self.reconcile_pool is not None:
             self.pools = Pools(self.state, self.pool_leases, self.reconcile_pool, self._must_lead)
-        self.breaker = Breaker(self.state)
         self.tester = Tester(self.ports, self.state)
         self.warm_spares = WarmSpares(self.ports, self.state)
         self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
@@ -311,13 +308,12 @@ class Controller:
         return Urgency.NORMAL if key.kind in TRACKS else Urgency.BACKGROUND
 
     async def _sweep(self) -> float:
-        """Look at silent nodes; give back the leases of pools where nothing goes on; show the breaker's state."""
+        """Look at silent nodes; give back the leases of pools where nothing goes on."""
         healing = {i.record.spec.pool for i in self.state.taken.values() if _drives(i.record)}
         reconciling = {key.name for key in self.queue.running if key.kind == "pool"}
         self.pool_leases.keep_only(healing | reconciling)
         for node in self.scout.silent_nodes():
             self.queue.add(Key("silence", node))
-        await self.breaker.show()
         return SWEEP_SECONDS
 
     async def _incident(self, key: Key) -> float | None:

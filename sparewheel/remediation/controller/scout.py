@@ -13,6 +13,7 @@ from sparewheel.api.remediation import Remediation
 from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, InvalidError, Json, NotFoundError, UnavailableError
 from sparewheel.remediation.controller.own_ends import OwnEnds
 from sparewheel.remediation.controller.state import State
+from sparewheel.remediation.decide.attempts import hold_reason
 from sparewheel.remediation.decide.conditions import condition_faults
 from sparewheel.remediation.decide.observations import NodeView, PodView
 from sparewheel.remediation.decide.record import fold
@@ -96,7 +97,10 @@ class Scout:
         if not self.ports.leading():
             return 1.0
         log.info("event=detected incident=%s node=%s code=%s", decision.name, node, decision.spec.fault.code)
-        record = await detected.create(self.ports.kube, self.ports.namespace, decision.name, decision.spec)
+        incidents, policy = await self.state.incidents(), self.state.policy_spec
+        hold = hold_reason(decision.spec, policy, incidents, self.state.clock.now())
+        spec = decision.spec.model_copy(update={"hold": hold})
+        record = await detected.create(self.ports.kube, self.ports.namespace, decision.name, spec)
         self.found(record)
         return None
 
@@ -113,7 +117,15 @@ class Scout:
             return None
         pool = self.state.pools.get(report.node.labels.get(LABEL_POOL, ""))
         policy, open_incident = self.state.policy_spec, self.state.open_incident(node)
-        return triage(report, pool, policy, open_incident, self.state.known_names(), self.state.clock.now())
+        return triage(
+            report,
+            pool,
+            policy,
+            open_incident,
+            self.state.known_names(),
+            self.state.clock.now(),
+            self.state.of_node(node),
+        )
 
     # ---------------------------------------------------------------- silence
     def silent_nodes(self) -> list[str]:

@@ -10,7 +10,7 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
-from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.api.remediation_policy import RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.clock import Clock
 from sparewheel.kube.port import GPU_POOL, Json, Kube
 from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView
@@ -37,11 +37,10 @@ class State:
     records: dict[str, Remediation] = field(default_factory=dict[str, Remediation])
     """All there are, those in hand too; change them by ``put_record`` and ``drop_record``."""
     policy_spec: RemediationPolicySpec = field(default_factory=RemediationPolicySpec)
-    breaker_shown: bool = False
-    """What the policy's status says of the breaker."""
     notify_request: str = ""
     """The request for test messages that the policy carries, and the one that was answered last."""
     notify_answered: str = ""
+    policy_status: RemediationPolicyStatus = field(default_factory=RemediationPolicyStatus)
     heartbeats: SilenceTracker = field(default_factory=SilenceTracker)
     leases: SilenceTracker = field(default_factory=SilenceTracker)
     taken: dict[str, Incident] = field(default_factory=dict[str, Incident])
@@ -66,6 +65,12 @@ class State:
 
     async def policy(self) -> RemediationPolicySpec:
         return self.policy_spec
+
+    def breaker(self) -> RemediationPolicyStatus:
+        return self.policy_status
+
+    def gpu_nodes(self) -> int:
+        return sum(pool.spec.size for pool in self.pools.values())
 
     async def incidents(self) -> Sequence[Remediation]:
         return self.newest_records()
@@ -117,6 +122,8 @@ class State:
             heard_since_fence=after,
             jobs_alive=alive if status.jobs_observed_time is not None else None,
             faults=tuple(status.faults),
+            gpus_expected=status.gpus.expected,
+            gpus_seen=status.gpus.seen,
         )
 
     def remembered_jobs(self, node: str, slurm_node: str, within_seconds: float) -> Mapping[int, frozenset[str]]:
@@ -185,6 +192,11 @@ class State:
             if record is not None and record.status.outcome == "Open" and not record.spec.dry_run:
                 return record
         return None
+
+    def of_node(self, node: str) -> list[Remediation]:
+        """All records of a node, newest versions."""
+        found = (self._newest(name) for name in self._by_node.get(node, ()))
+        return [record for record in found if record is not None]
 
     def known_names(self) -> Collection[str]:
         return self.records.keys()

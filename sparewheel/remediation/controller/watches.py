@@ -28,7 +28,7 @@ from sparewheel.api.names import (
 )
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
-from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
+from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.kube.informer import Change, Informer
 from sparewheel.kube.port import (
     GPU_HOST,
@@ -235,8 +235,12 @@ class Watches:
             return
         policy = parsed(RemediationPolicy, change.new)
         if change.new is None or policy is not None:
+            before = (self.state.policy_spec, self.state.policy_status.closed_at)
             self.state.policy_spec = policy.spec if policy is not None else RemediationPolicySpec()
-            self.state.breaker_shown = policy is not None and policy.status.breaker_open
+            self.state.policy_status = policy.status if policy is not None else RemediationPolicyStatus()
+            if before != (self.state.policy_spec, self.state.policy_status.closed_at):
+                for node in self.state.nodes:  # other rules, or a person closed the breaker
+                    self.wake("node", node)
         if policy is not None:
             self.state.notify_request = policy.metadata.annotations.get(ANNOTATION_NOTIFY_TEST, "")
             self.state.notify_answered = policy.status.notify_test.request

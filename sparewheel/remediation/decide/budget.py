@@ -1,14 +1,34 @@
-"""Two limits: the budget on replacing (per pool) and the breaker on fencing (per fleet; fencing kills jobs)."""
+"""The budget on replacing: at once and per window, of the pool and of the fleet. Pure.
+
+Percent are of GPU nodes that take work, rounded up; of an absolute and a percent limit the stricter holds. So no pool
+is too small to heal: one node of one to four may always be replaced.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sparewheel.api.gpu_pool import GpuPoolSpec
-from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation
-from sparewheel.api.remediation_policy import RemediationPolicySpec
-from sparewheel.remediation.decide.record import stage_record
+from sparewheel.api.limits import ReplacementBudget
+from sparewheel.api.remediation import Outcome, Remediation
+
+
+def allowed(nodes: int | None, percent: int | None, of: int) -> int | None:
+    """The stricter of both limits, at least 1; None where neither is set."""
+    limits = [nodes] if nodes is not None else []
+    if percent is not None:
+        limits.append(max(1, -(-of * percent // 100)))
+    return min(limits) if limits else None
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLimits:
+    """The fleet's own budget and how many GPU nodes take work in all pools."""
+
+    budget: ReplacementBudget = field(default_factory=ReplacementBudget)
+    gpu_nodes: int = 0
 
 
 def holds_slot(remediation: Remediation) -> bool:
@@ -16,32 +36,34 @@ def holds_slot(remediation: Remediation) -> bool:
     return remediation.status.outcome is Outcome.OPEN and remediation.status.replacement.claimed_at is not None
 
 
-def replacement_refused(name: str, pool: str, spec: GpuPoolSpec, incidents: Iterable[Remediation]) -> str:
+def replacement_refused(
+    name: str,
+    pool: str,
+    spec: GpuPoolSpec,
+    incidents: Iterable[Remediation],
+    now: datetime,
+    fleet: FleetLimits | None = None,
+) -> str:
     """Empty when incident ``name`` may claim a spare now, else what it waits for."""
-    holders = sorted(
-        other.metadata.name
-        for other in incidents
-        if other.spec.pool == pool and other.metadata.name != name and holds_slot(other)
-    )
-    if len(holders) < spec.max_concurrent_replacements:
-        return ""
-    limit = spec.max_concurrent_replacements
-    return f"a replacement slot of pool {pool} ({len(holders)} of {limit} in use: {', '.join(holders)})"
+    others = [other for other in incidents if other.metadata.name != name]
+    mine = [other for other in others if other.spec.pool == pool]
+    at_once = spec.max_concurrent_replacements
+    budget = spec.budget.model_copy(update={"at_once": min(at_once, spec.budget.at_once or at_once)})
+    refused = _over(budget, spec.size, mine, now, f"pool {pool}")
+    if refused or fleet is None:
+        return refused
+    return _over(fleet.budget, fleet.gpu_nodes, others, now, "the fleet")
 
 
-def fenced_within(incidents: Iterable[Remediation], now: datetime, window_seconds: float, but: str = "") -> set[str]:
-    """Nodes whose fence ended jobs within the window, without incident ``but``."""
-    since = now - timedelta(seconds=window_seconds)
-    nodes: set[str] = set()
-    for incident in incidents:
-        record = stage_record(incident.status, NodeStage.FENCED)
-        if incident.metadata.name == but or record is None or record.started_at < since or incident.spec.dry_run:
-            continue
-        if incident.status.fence in {FenceKind.DOWN, FenceKind.REQUEUE}:
-            nodes.add(incident.spec.node)
-    return nodes
-
-
-def breaker_open(name: str, policy: RemediationPolicySpec, incidents: Iterable[Remediation], now: datetime) -> bool:
-    """True when one more fence would be more than the policy allows within its window."""
-    return len(fenced_within(incidents, now, policy.fenced_window_seconds, but=name)) >= policy.max_fenced_nodes
+def _over(budget: ReplacementBudget, of: int, others: Sequence[Remediation], now: datetime, whose: str) -> str:
+    holders = sorted(other.metadata.name for other in others if holds_slot(other))
+    limit = allowed(budget.at_once, budget.at_once_percent, of)
+    if limit is not None and len(holders) >= limit:
+        return f"a replacement slot of {whose} ({len(holders)} of {limit} in use: {', '.join(holders)})"
+    limit = allowed(budget.per_window, budget.per_window_percent, of)
+    since = now - timedelta(seconds=budget.window_seconds)
+    claims = [claim for other in others if (claim := other.status.replacement.claimed_at) is not None]
+    recent = sum(claim > since for claim in claims)
+    if limit is not None and recent >= limit:
+        return f"the budget of {whose} ({recent} of {limit} replacements within {budget.window_seconds} s)"
+    return ""

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sparewheel.api.remediation import Delivery, Remediation, RemediationStatus
-from sparewheel.remediation.decide.events import EVENT_BREAKER, event_name
 from sparewheel.remediation.decide.record import Change, copy
 
 MAX_RETRY_SECONDS = 300.0
@@ -173,12 +172,3 @@ def delivery_failed(
         delivery.given_up_at = now if permanent else None
 
     return _open(key, update)
-
-
-def breaker_told(incidents: Iterable[Remediation], since: datetime) -> bool:
-    """True when an incident has told since then that the breaker is open."""
-    return any(
-        event_name(delivery.event) == EVENT_BREAKER and delivery.created_at >= since
-        for incident in incidents
-        for delivery in incident.status.outbox
-    )

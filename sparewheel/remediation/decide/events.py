@@ -12,6 +12,10 @@ EVENT_DETECTED = "incident.detected"
 EVENT_WAITING = "incident.waiting"
 EVENT_VETO_OVERDUE = f"{EVENT_WAITING}/veto-overdue"
 EVENT_CLOSED = "incident.closed"
+EVENT_WORSE = "incident.worse"
+"""A later fault of the same node asks for more than was done so far."""
+EVENT_HELD = "incident.held"
+"""Repairing is no cure: a person has to look."""
 EVENT_JOB = "job.resumed"
 EVENT_BREAKER = "breaker.open"
 EVENT_TEST = "test"
@@ -19,6 +23,8 @@ EVENT_TEST = "test"
 _KINDS: Final = {
     EVENT_DETECTED: EventKind.DETECTED,
     EVENT_WAITING: EventKind.WAITING,
+    EVENT_WORSE: EventKind.DETECTED,
+    EVENT_HELD: EventKind.FAILED,
     EVENT_JOB: EventKind.JOB,
     EVENT_BREAKER: EventKind.BREAKER,
 }

@@ -11,6 +11,7 @@ from sparewheel.api.remediation import FenceKind, JobRecord, Remediation
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.progress import read_progress
 from sparewheel.remediation.decide.sentences import job_sentence
+from sparewheel.remediation.decide.treated import faults_of
 
 ASK_AGAIN_SECONDS = 5.0
 """A requeue that was journalled and has had no effect for this long is asked again."""
@@ -61,6 +62,17 @@ def victims(
             before = replace(job, nodes=nodes, hosts=tuple(sorted(places.get(node, node) for node in nodes)))
             found.append(_record(before, crashed=True, attempt=job.restart_count - 1, stopped=fault_seen))
     return found
+
+
+def only_hit(found: list[JobRecord], remediation: Remediation) -> list[JobRecord]:
+    """Where the node stays in service, only the jobs that the fault hit; all of them where that is not known."""
+    if remediation.status.fence is not FenceKind.JOBS:
+        return found
+    latest = [max(fault.recent, key=lambda seen: seen.time) for fault in faults_of(remediation) if fault.recent]
+    hit = {sighting.job_id for sighting in latest}
+    if not hit or None in hit:
+        return found
+    return [job for job in found if job.job_id in hit]
 
 
 def _left_again(job: JobView, *, on_node: bool, since: datetime) -> bool:
@@ -130,7 +142,7 @@ def follow(remediation: Remediation, record: JobRecord, view: JobView | Gone, no
 
 
 def _stopping(remediation: Remediation, record: JobRecord, now: datetime) -> Followed:
-    asks = remediation.status.fence is FenceKind.REQUEUE and not record.not_requeued_reason
+    asks = remediation.status.fence in {FenceKind.REQUEUE, FenceKind.JOBS} and not record.not_requeued_reason
     if asks and _may_ask(record, now):
         intent = record.model_copy(update={"requeue_asked_at": now})
         return Followed(intent, (JobAction.REQUEUE,), intent, 1.0)

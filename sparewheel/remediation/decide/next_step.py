@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from sparewheel.api.faults import Action
 from sparewheel.api.gpu_pool import GpuPoolSpec
 from sparewheel.api.names import AGENT_APP_NAME
-from sparewheel.api.remediation import NodeStage, Remediation, Trigger
-from sparewheel.api.remediation_policy import VetoRule
+from sparewheel.api.remediation import FenceKind, NodeStage, Remediation, Trigger
+from sparewheel.api.remediation_policy import RemediationPolicyStatus, VetoRule
+from sparewheel.remediation.decide.breaker import struck_after_all
 from sparewheel.remediation.decide.cancel import CallOff, asked_to_cancel, uncordoned
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
 from sparewheel.remediation.decide.observations import (
@@ -21,11 +23,16 @@ from sparewheel.remediation.decide.observations import (
     SlurmNodeView,
     Unknown,
 )
+from sparewheel.remediation.decide.policy import HEALING
 from sparewheel.remediation.decide.record import ended, is_open, started
+from sparewheel.remediation.decide.recovery import not_well
 from sparewheel.remediation.decide.slurm_return import may_restore
+from sparewheel.remediation.decide.treated import on_hold, planned
 from sparewheel.remediation.decide.veto import Sight, Verdict, veto_of
 
 VETO_SECONDS = 10.0
+CORDON_SECONDS = 5.0
+HOLD_SECONDS = 10.0
 PROOF_SECONDS = 10.0
 BACKOFF_SECONDS = 5.0
 
@@ -40,6 +47,14 @@ class NodeAction(StrEnum):
     SUPERSEDE = "supersede"
     """Somebody else removed the node."""
     FENCE = "fence"
+    HOLD = "hold"
+    """Repairing is no cure: call a person."""
+    FENCE_AGAIN = "fence_again"
+    """More is to be done than the cordon, or than the drain under an open breaker."""
+    RECOVER = "recover"
+    """The node is well again: give back what is ours."""
+    JOBS_DONE = "jobs_done"
+    """The jobs that the fault hit go their way; the node stayed in service."""
     RESTORE_SLURM = "restore_slurm"
     VETO = "veto"
     VETO_OVERDUE = "veto_overdue"
@@ -80,6 +95,7 @@ class Situation:
     veto: VetoRule = field(default_factory=VetoRule)
     fault_open: bool | None = True
     """None: no report has come in yet since the controller took over."""
+    breaker: RemediationPolicyStatus = field(default_factory=RemediationPolicyStatus)
 
 
 def next_step(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep:
@@ -153,6 +169,9 @@ def _on_the_node(remediation: Remediation, node: NodeView, seen: Observations, s
     called_off = uncordoned(remediation, node)
     if called_off is not None:
         return NodeStep((Todo(NodeAction.CANCEL, call_off=called_off),))
+    other = _other_than_replace(remediation, seen, situation)
+    if other is not None:
+        return other
     veto = veto_of(remediation, Sight(seen.pods, node, situation.pool, situation.now, situation.veto))
     if veto.reason:
         return _held(remediation, veto)
@@ -171,6 +190,35 @@ def _held(remediation: Remediation, veto: Verdict) -> NodeStep:
     if veto.overdue and remediation.status.veto_escalated_at is None:
         todo = (*todo, Todo(NodeAction.VETO_OVERDUE, why=veto.reason))
     return NodeStep(todo, veto.reason, VETO_SECONDS)
+
+
+def _other_than_replace(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep | None:
+    if remediation.status.fence in _NODE_STAYS:
+        return _node_stays(remediation, seen)
+    if on_hold(remediation):
+        return NodeStep((Todo(NodeAction.HOLD),), f"a person: {remediation.spec.hold}", HOLD_SECONDS)
+    if struck_after_all(remediation, situation.breaker):
+        return NodeStep((Todo(NodeAction.FENCE_AGAIN),))
+    return None
+
+
+_NODE_STAYS = frozenset({FenceKind.JOBS, FenceKind.CORDON})
+
+
+def _node_stays(remediation: Remediation, seen: Observations) -> NodeStep:
+    """Only its jobs are requeued, or it is cordoned and nothing more, until a fault asks for more."""
+    action, status = planned(remediation), remediation.status
+    if status.fence is FenceKind.JOBS:
+        waits = [str(job.job_id) for job in status.jobs if not job.closed and job.requeued_at is None]
+        if waits and action is Action.RESTART_JOB:
+            return _waits(f"job {', '.join(waits)} to be requeued")
+        return NodeStep((Todo(NodeAction.JOBS_DONE),))
+    if action in HEALING:
+        return NodeStep((Todo(NodeAction.FENCE_AGAIN),))
+    ill = not_well(remediation, seen.health)
+    if not ill:
+        return NodeStep((Todo(NodeAction.RECOVER, why="the fault is gone"),))
+    return _waits(f"a person or a recovery (cordon only): {ill}", CORDON_SECONDS)
 
 
 def _vetoed(remediation: Remediation) -> bool:

@@ -178,6 +178,9 @@ class HealthView:
     jobs_alive: frozenset[int] | None = None
     """None: the agent could not look."""
     faults: tuple[Fault, ...] = ()
+    gpus_expected: int = 0
+    gpus_seen: int | None = None
+    """None: the agent could not count them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from sparewheel.api.faults import Fault
+from sparewheel.api.faults import Action, Fault
 from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.observations import JobView
+from sparewheel.remediation.decide.policy import HEALING
 from sparewheel.remediation.decide.record import is_open
-from sparewheel.remediation.decide.triage import HEALING_ACTIONS
 
 MARGIN_SECONDS = 15.0
 """On top of the time in which a fault may still claim the job: until the fault is seen and its incident lists jobs."""
@@ -48,7 +48,11 @@ def _began(incident: Remediation) -> datetime:
 
 def unhandled(faults: Iterable[Fault], since: datetime) -> bool:
     """A fault that asks for a node came about then, perhaps in a paused pool, where nothing is made of it."""
-    return any(fault.action in HEALING_ACTIONS and fault.first_seen >= since for fault in faults)
+    return any(
+        (fault.action in HEALING and fault.first_seen >= since)
+        or (fault.action is Action.RESTART_JOB and fault.last_seen >= since)
+        for fault in faults
+    )
 
 
 def own_end_sentence(job: JobView) -> str:

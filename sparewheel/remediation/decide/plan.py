@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import AGENT_APP_NAME, ANNOTATION_REPLACE_REQUEST
 from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation, RemediationSpec
-from sparewheel.api.remediation_policy import RemediationPolicySpec
-from sparewheel.remediation.decide.budget import breaker_open, fenced_within, holds_slot, replacement_refused
+from sparewheel.api.remediation_policy import RemediationPolicySpec, RemediationPolicyStatus
+from sparewheel.remediation.decide.breaker import fence_limit, fenced_since, one_too_many
+from sparewheel.remediation.decide.budget import FleetLimits, holds_slot, replacement_refused
 from sparewheel.remediation.decide.drain import evictable
 from sparewheel.remediation.decide.jobs import victims
 from sparewheel.remediation.decide.observations import JobView, NodeView, PodView, Unknown
@@ -49,6 +50,9 @@ class Known:
     expedited: bool
     """Slurm can requeue ahead of the queue while the job keeps its survivors."""
     now: datetime
+    breaker: RemediationPolicyStatus = field(default_factory=RemediationPolicyStatus)
+    gpu_nodes: int = 0
+    """GPU nodes that take work, in all pools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +100,12 @@ def preview(known: Known) -> Preview:
     pool, spec = known.pool, known.pool.spec if known.pool is not None else None
     record = _incident(known)
     name = record.spec.pool if record is not None else (pool.metadata.name if pool is not None else "")
-    fenced = fenced_within(known.incidents, known.now, known.policy.fenced_window_seconds)
-    is_open = breaker_open("", known.policy, known.incidents, known.now)
-    slot = replacement_refused("", name, spec, known.incidents) if spec is not None else ""
+    policy, incidents, now = known.policy, known.incidents, known.now
+    fenced = fenced_since(incidents, now - timedelta(seconds=policy.fenced_window_seconds))
+    too_many = one_too_many("", policy, known.breaker, known.gpu_nodes, incidents, now)
+    is_open = known.breaker.breaker_open or bool(too_many)
+    fleet = FleetLimits(policy.budget, known.gpu_nodes)
+    slot = replacement_refused("", name, spec, incidents, now, fleet) if spec is not None else ""
     veto = ""
     if spec is not None and record is not None:
         rule = known.policy.veto
@@ -123,7 +130,7 @@ def preview(known: Known) -> Preview:
         slots=spec.max_concurrent_replacements if spec is not None else 0,
         slot=slot,
         fenced=len(fenced),
-        fence_limit=known.policy.max_fenced_nodes,
+        fence_limit=fence_limit(policy, known.gpu_nodes),
         breaker_open=is_open,
     )
     return replace(found, steps=tuple(_steps(found, known)))

@@ -16,6 +16,7 @@ from sparewheel.api.remediation import (
     ReplacementRecord,
     StageRecord,
 )
+from sparewheel.remediation.decide.policy import severity
 
 Change = Callable[[RemediationStatus], RemediationStatus]
 
@@ -121,14 +122,45 @@ def waiting(text: str, look_at: datetime | None) -> Change:
     return change
 
 
-def fence_decided(kind: FenceKind) -> Change:
+def fence_decided(kind: FenceKind, now: datetime) -> Change:
     """Which fence was chosen; chosen once, so that a resumed incident does the same."""
 
     def change(status: RemediationStatus) -> RemediationStatus:
         if status.fence is not FenceKind.UNDECIDED:
             return status
         new = copy(status)
-        new.fence = kind
+        new.fence, new.fence_decided_at = kind, now
+        return new
+
+    return change
+
+
+def fence_again(now: datetime) -> Change:
+    """More is to be done than a cordon or a drain: the stage goes on, and what is owned stays owned."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        if status.fence not in {FenceKind.CORDON, FenceKind.DRAIN}:
+            return status
+        new = begin(NodeStage.FENCED, now)(status)
+        record = stage_record(new, NodeStage.FENCED)
+        if record is not None and record.ended_at is not None:
+            record.ended_at = None
+            record.attempts += 1
+        new.fence, new.jobs_listed_at = FenceKind.UNDECIDED, None
+        new.stage = current_stage(new)
+        return new
+
+    return change
+
+
+def remark(text: str) -> Change:
+    """What people should know of an open incident beside what it waits for."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        if status.outcome is not Outcome.OPEN or status.message == text:
+            return status
+        new = copy(status)
+        new.message = text
         return new
 
     return change
@@ -235,12 +267,16 @@ def drop_spare(host: str, *, refused: bool, message: str) -> Change:
 
 
 def fold(fault: Fault) -> Change:
-    """A later fault of the same node. Known ones (same code and device) are only counted up."""
+    """A later fault of the same node; one known by code and device is written over once it asks for more."""
 
     def change(status: RemediationStatus) -> RemediationStatus:
-        for known in status.more_faults:
+        for index, known in enumerate(status.more_faults):
             if (known.code, known.device) == (fault.code, fault.device):
-                return status
+                if severity(known.action) >= severity(fault.action) and known.count >= fault.count:
+                    return status
+                new = copy(status)
+                new.more_faults[index] = fault
+                return new
         if len(status.more_faults) >= MAX_FOLDED_FAULTS:
             return status
         new = copy(status)

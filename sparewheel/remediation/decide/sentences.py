@@ -6,19 +6,22 @@ from datetime import datetime
 from typing import Any
 
 from sparewheel.api.base import format_time
-from sparewheel.api.faults import Fault
+from sparewheel.api.faults import Action, Fault
 from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation, Trigger
 from sparewheel.remediation.decide.events import (
     EVENT_BREAKER,
     EVENT_CLOSED,
     EVENT_DETECTED,
+    EVENT_HELD,
     EVENT_JOB,
     EVENT_VETO_OVERDUE,
     EVENT_WAITING,
+    EVENT_WORSE,
     kind_of,
     severity_of,
 )
 from sparewheel.remediation.decide.record import ORDER, current_stage, stage_record
+from sparewheel.remediation.decide.treated import planned
 
 COMMENT_PREFIX = "sparewheel: "
 _JOIN = " | "
@@ -147,7 +150,9 @@ def event_body(remediation: Remediation, event: str, created_at: datetime) -> di
             for job in jobs
         ],
         "durations": durations(remediation),
-        "actionNeeded": action or (kind == EVENT_CLOSED and status.outcome is Outcome.FAILED),
+        "actionNeeded": action
+        or kind in {EVENT_BREAKER, EVENT_HELD}
+        or (kind == EVENT_CLOSED and status.outcome is Outcome.FAILED),
         "drill": spec.fault.drill,
         "dryRun": spec.dry_run,
     }
@@ -164,9 +169,16 @@ def durations(remediation: Remediation) -> dict[str, float]:
     return found
 
 
+_BREAKER = (
+    "Running jobs on them go on, perhaps on broken GPUs. It stays open until a person has looked: "
+    "`sparewheel breaker` shows it, `sparewheel breaker close --resume` fences the waiting nodes, "
+    "`--skip-backlog` leaves them drained."
+)
+
+
 def _title_and_text(remediation: Remediation, kind: str, jobs: list[JobRecord]) -> tuple[str, str]:
     spec, status = remediation.spec, remediation.status
-    prefix = "Dry run: " if spec.dry_run else "Drill: " if spec.fault.drill else ""
+    prefix = "" if spec.detect_only else "Dry run: " if spec.dry_run else "Drill: " if spec.fault.drill else ""
     if kind == EVENT_DETECTED:
         title = f"{prefix}{spec.fault.code} on {spec.node}"
         opening = (
@@ -176,14 +188,21 @@ def _title_and_text(remediation: Remediation, kind: str, jobs: list[JobRecord]) 
     if kind == EVENT_WAITING:
         title = f"{prefix}{spec.node} waits for {status.waiting_for or status.replacement.message or 'its next step'}"
         return title[:200], f"{prefix}The incident {remediation.metadata.name} {_waits(remediation)}"
+    if kind == EVENT_HELD:
+        return f"{prefix}{spec.node} needs a person", (
+            f"{prefix}{spec.hold}. Node {spec.node} stays fenced and nothing more is done. Find the cause; then "
+            f"`kubectl uncordon {spec.node}` gives it back, `sparewheel replace {spec.node}` has it replaced after all."
+        )
+    if kind == EVENT_BREAKER:
+        return f"{prefix}The breaker is open: nodes that fail are only drained", f"{prefix}{status.message}. {_BREAKER}"
+    if kind == EVENT_WORSE:
+        later = ", ".join(fault_words(fault) for fault in status.more_faults)
+        return (
+            f"{prefix}{spec.node} got worse",
+            f"{prefix}Also on node {spec.node}: {later}. {_what_we_do(remediation)}",
+        )
     if kind == EVENT_JOB:
         return _job_title_and_text(prefix, remediation, jobs)
-    if kind == EVENT_BREAKER:
-        return f"{prefix}The breaker is open: nodes that fail are only drained", (
-            f"{prefix}{cause_words(remediation)[0].upper()}{cause_words(remediation)[1:]}, and so many nodes were "
-            "fenced just now that further ones are only drained: their running jobs go on, perhaps on broken GPUs. "
-            "Look for a common cause."
-        )
     total = durations(remediation).get("closed")
     title = f"{prefix}{spec.node}: {status.outcome.value.lower()}"
     if total is not None:
@@ -197,8 +216,18 @@ def _waits(remediation: Remediation) -> str:
 
 
 def _what_we_do(remediation: Remediation) -> str:
+    if remediation.spec.detect_only:
+        return "This fault is only shown: nothing was touched."
     if remediation.spec.dry_run:
         return "Nothing was touched; the record says what would have been done."
+    if planned(remediation) is Action.RESTART_JOB:
+        return "The jobs that it hit are requeued; the node stays in service."
+    if planned(remediation) is Action.CORDON:
+        return (
+            "The node is cordoned and its running jobs go on. It comes back by itself when the fault is gone; "
+            f"`kubectl uncordon {remediation.spec.node}` gives it back now, "
+            f"`sparewheel replace {remediation.spec.node}` has it replaced."
+        )
     if remediation.status.fence is FenceKind.DRAIN:
         return "Too many nodes were fenced just now, so it is only drained: running jobs go on, new ones stay away."
     return "The node is fenced and is being replaced from spare capacity."

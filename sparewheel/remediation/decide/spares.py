@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sparewheel.api.gpu_pool import GpuPoolSpec
-from sparewheel.api.remediation import NodeStage, Remediation, ReplacementRecord
-from sparewheel.remediation.decide.budget import replacement_refused
+from sparewheel.api.remediation import FenceKind, NodeStage, Remediation, ReplacementRecord
+from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.cancel import asked_to_cancel
 from sparewheel.remediation.decide.record import ended, is_open
+from sparewheel.remediation.decide.treated import on_hold
 
 NO_SPARE_SECONDS = 10.0
 SLOT_SECONDS = 5.0
@@ -47,6 +48,7 @@ def next_spare_step(
     veto: str,
     incidents: Iterable[Remediation],
     now: datetime,
+    fleet: FleetLimits | None = None,
     *,
     another_free: bool = False,
 ) -> SpareStep:
@@ -57,12 +59,14 @@ def next_spare_step(
     status, record = remediation.status, remediation.status.replacement
     if not is_open(remediation) or remediation.spec.dry_run or record.admitted_at is not None:
         return SpareStep(SpareAction.NONE, done=True)
-    if not ended(status, NodeStage.FENCED):
+    stays = on_hold(remediation) or status.fence in {FenceKind.CORDON, FenceKind.JOBS}
+    if stays or not ended(status, NodeStage.FENCED):
         return SpareStep(SpareAction.NONE, look_again_seconds=0.5)
     if veto or asked_to_cancel(remediation):
         return SpareStep(SpareAction.NONE, look_again_seconds=NO_SPARE_SECONDS)
     if record.spare_host is None:
-        return _claim(remediation, pool, incidents)
+        waits = replacement_refused(remediation.metadata.name, remediation.spec.pool, pool, incidents, now, fleet)
+        return SpareStep(SpareAction.NONE, waits, SLOT_SECONDS) if waits else SpareStep(SpareAction.CLAIM)
     if record.claimed_at is not None and now - record.claimed_at > timedelta(seconds=JOIN_DEADLINE_SECONDS):
         return SpareStep(SpareAction.GIVE_UP, f"spare {record.spare_host} did not become ready in time")
     if another_free and silent(record, now):
@@ -78,10 +82,3 @@ def silent(record: ReplacementRecord, now: datetime) -> bool:
     if since is None or record.spare_was_off or record.joined_at is not None:
         return False
     return now - since >= timedelta(seconds=SILENT_SECONDS)
-
-
-def _claim(remediation: Remediation, pool: GpuPoolSpec, incidents: Iterable[Remediation]) -> SpareStep:
-    refused = replacement_refused(remediation.metadata.name, remediation.spec.pool, pool, incidents)
-    if refused:
-        return SpareStep(SpareAction.NONE, refused, SLOT_SECONDS)
-    return SpareStep(SpareAction.CLAIM)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from sparewheel.api.fault_policy import FaultPolicy
 from sparewheel.api.faults import Action, Fault, FaultSource, Severity
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import (
@@ -21,12 +22,10 @@ from sparewheel.api.names import (
 from sparewheel.api.remediation import Remediation, RemediationSpec, SeenJob, Trigger
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.remediation.decide.observations import NodeView, PodView
+from sparewheel.remediation.decide.policy import ACTING, HEALING, Ruling, ruling, severity
 from sparewheel.remediation.decide.silence import Silence
+from sparewheel.remediation.decide.treated import faults_of, news, treated_before
 
-HEALING_ACTIONS = frozenset({Action.RESET_GPU, Action.REBOOT, Action.REPLACE})
-"""Each asks for the node to be taken from its jobs. All are healed by a spare, the fastest way back for the job; the
-quarantined host carries the fault's own action in its reason, for whoever repairs it."""
-_SEVEREST = list(Action)
 MAX_SEEN = 100
 
 
@@ -64,39 +63,49 @@ def triage(
     open_incident: Remediation | None,
     known: Collection[str],
     now: datetime,
+    history: Iterable[Remediation] = (),
 ) -> New | Fold | None:
-    """``known``: names of all records there are; an incident closed before is not opened again."""
+    """``known``: names of all records there are; an incident closed before is not opened again.
+
+    ``history``: the node's records.
+    """
     if pool is None or pool.spec.paused or report.node.labels.get(LABEL_POOL) != pool.metadata.name:
         return None
-    faults = _actionable(report, policy)
+    asked, ruled = _manual(report, now), _ruled(report, pool, policy, now)
     if open_incident is not None:
-        fresh = tuple(fault for fault in faults if not _is_known(fault, open_incident))
+        acted_on = [fault for fault, how in ruled if not (how.detect_only or how.dry_run)]
+        fresh = tuple(
+            fault for fault in (*asked, *acted_on) if news(fault, open_incident) and fault.code != CODE_NODE_LOST
+        )
         return Fold(open_incident.metadata.name, fresh) if fresh else None
     if report.node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
         return None
-    for fault in (*_manual(report, now), *faults, *_lost(report, pool, now)):
-        spec = _spec(report, pool, policy, fault)
-        name = incident_name(report.node, report.boot_id, fault, report.heartbeat, dry_run=spec.dry_run)
-        if name not in known:
+    for fault, how in (*((fault, BY_HAND) for fault in asked), *ruled):
+        spec = _spec(report, pool, policy, fault, how)
+        marks = "detect only" if spec.detect_only else "dry run" if spec.dry_run else ""
+        name = incident_name(report.node, report.boot_id, fault, report.heartbeat, marks=marks)
+        if name not in known and (spec.dry_run or not treated_before(report.node.uid, report.boot_id, fault, history)):
             return New(name, spec)
     return None
 
 
-def _actionable(report: Report, policy: RemediationPolicySpec) -> list[Fault]:
-    """Faults that ask for the node, severest first; the policy's overrides win over the catalogue."""
-    if not report.fresh:
-        return []
-    found: list[Fault] = []
-    for fault in report.faults:
-        action = policy.fault_overrides.get(fault.code, fault.action)
-        if action in HEALING_ACTIONS:
-            found.append(fault.model_copy(update={"action": action}))
-    return sorted(found, key=lambda fault: (-_SEVEREST.index(fault.action), fault.first_seen, fault.code, fault.device))
+BY_HAND = Ruling(Action.REPLACE, because="a person's request")
 
 
-def _is_known(fault: Fault, incident: Remediation) -> bool:
-    known = [incident.spec.fault, *incident.status.more_faults]
-    return any((other.code, other.device) == (fault.code, fault.device) for other in known)
+def _ruled(report: Report, pool: GpuPool, policy: RemediationPolicySpec, now: datetime) -> list[tuple[Fault, Ruling]]:
+    """Faults that something is done about, most severe first, each with the action that its policy gives it."""
+    seen = sorted(report.faults if report.fresh else (), key=lambda one: (one.first_seen, one.code, one.device))
+    found: list[tuple[Fault, Ruling]] = []
+    for fault in (*seen, *_lost(report, pool, now)):
+        how = ruling(fault, _for(fault, pool.spec.fault_policies), _for(fault, policy.fault_policies))
+        if how.action in ACTING:
+            found.append((fault.model_copy(update={"action": how.action}), how))
+    return sorted(found, key=lambda one: (one[0].code == CODE_NODE_LOST, -severity(one[0].action)))
+
+
+def _for(fault: Fault, rules: Sequence[FaultPolicy]) -> Sequence[FaultPolicy]:
+    """A lost node is no GPU's fault: only a rule that names it is meant."""
+    return [rule for rule in rules if rule.code == fault.code] if fault.code == CODE_NODE_LOST else rules
 
 
 def _manual(report: Report, now: datetime) -> list[Fault]:
@@ -115,11 +124,11 @@ def _lost(report: Report, pool: GpuPool, now: datetime) -> list[Fault]:
     return [_fault(CODE_NODE_LOST, FaultSource.HEARTBEAT, since, text, Severity.CRITICAL)]
 
 
-def _fault(code: str, source: FaultSource, when: datetime, message: str, severity: Severity) -> Fault:
+def _fault(code: str, source: FaultSource, when: datetime, message: str, how_severe: Severity) -> Fault:
     return Fault(
         code=code,
         action=Action.REPLACE,
-        severity=severity,
+        severity=how_severe,
         source=source,
         first_seen=when,
         last_seen=when,
@@ -128,21 +137,24 @@ def _fault(code: str, source: FaultSource, when: datetime, message: str, severit
 
 
 def incident_name(
-    node: NodeView, boot_id: str, fault: Fault, heartbeat: datetime | None = None, *, dry_run: bool = False
+    node: NodeView, boot_id: str, fault: Fault, heartbeat: datetime | None = None, *, marks: str = ""
 ) -> str:
     """The same for every controller that sees the same fault of the same incarnation: a second cannot be made.
 
-    A dry run has a name of its own, so that the fault is healed once dry runs are over.
+    ``marks``: a dry run has a name of its own, so that the fault is healed once dry runs are over. What leaves the
+    node in the cluster does so too, in case the fault asks for more later; a job is restarted as often as it is hit.
     """
     # The times of a manual and of a lost node's fault are the observer's own; words and last heartbeat tell them apart.
     told_apart = {CODE_MANUAL: fault.message, CODE_NODE_LOST: str(heartbeat)}.get(fault.code, str(fault.first_seen))
-    text = f"{node.uid}|{boot_id}|{fault.code}|{fault.device}|{told_apart}{'|dry run' if dry_run else ''}"
+    text = f"{node.uid}|{boot_id}|{fault.code}|{fault.device}|{told_apart}{f'|{marks}' if marks else ''}"
+    if fault.action not in HEALING:
+        text += f"|{fault.action}" + (f"|{fault.count}" if fault.action is Action.RESTART_JOB else "")
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     code = re.sub(r"[^a-z0-9]+", "-", fault.code.lower()).strip("-")
     return f"{node.name[:40].strip('-.')}-{code}-{digest}"
 
 
-def _spec(report: Report, pool: GpuPool, policy: RemediationPolicySpec, fault: Fault) -> RemediationSpec:
+def _spec(report: Report, pool: GpuPool, policy: RemediationPolicySpec, fault: Fault, how: Ruling) -> RemediationSpec:
     trigger = {CODE_MANUAL: Trigger.MANUAL, CODE_NODE_LOST: Trigger.NODE_LOST}.get(fault.code, Trigger.FAULT)
     worker = next((pod for pod in report.workers if pod.worker and not pod.finished), None)
     return RemediationSpec(
@@ -157,7 +169,9 @@ def _spec(report: Report, pool: GpuPool, policy: RemediationPolicySpec, fault: F
         fault=fault,
         requested_by=fault.message if trigger is Trigger.MANUAL else "",
         grace_seconds=pool.spec.grace_seconds,
-        dry_run=pool.spec.dry_run or policy.dry_run,
+        dry_run=pool.spec.dry_run or policy.dry_run or how.dry_run or how.detect_only,
+        detect_only=how.detect_only,
+        policy=how.because,
         jobs_seen=[
             SeenJob(job_id=job, slurm_nodes=sorted(nodes)) for job, nodes in sorted(report.jobs_seen.items())[:MAX_SEEN]
         ],
@@ -182,4 +196,5 @@ def still_open(incident: Remediation, report: Report) -> bool | None:
         return None
     if report.boot_id and spec.boot_id and report.boot_id != spec.boot_id:
         return False
-    return any((fault.code, fault.device) == (spec.fault.code, spec.fault.device) for fault in report.faults)
+    ours = {(fault.code, fault.device) for fault in faults_of(incident)}
+    return any((fault.code, fault.device) in ours for fault in report.faults)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparewheel.api.faults import Action
 from sparewheel.api.names import (
     ANNOTATION_REMEDIATION,
     ANNOTATION_REPLACE_REQUEST,
@@ -21,6 +22,10 @@ from sparewheel.remediation.stages.incident import Incident, PreconditionError, 
 from sparewheel.remediation.stages.views import node_view
 
 _TRIES = 8
+_LIGHT = {
+    Action.RESTART_JOB: "requeued the jobs that the fault hit and left the node in service",
+    Action.CORDON: "cordoned and tainted the node, and left it for a person",
+}
 
 
 async def precondition(incident: Incident) -> str:
@@ -54,9 +59,29 @@ async def act(incident: Incident) -> bool:
     return await _end(incident, Outcome.HEALED, message)
 
 
+async def recover(incident: Incident, why: str) -> bool:
+    """The node is well again and serves on: give back the strike and the marks that are ours, nothing else."""
+    await slurm_return.resume_same_instance(incident)
+    await _unmark_node(incident)
+    await _release_spare(incident)
+    return await _end(incident, Outcome.HEALED, f"Node {incident.record.spec.node} is in service again: {why}.")
+
+
+async def jobs_done(incident: Incident) -> bool:
+    """The fault asked for its jobs alone."""
+    jobs = ", ".join(str(job.job_id) for job in incident.record.status.jobs)
+    what = f"Requeued job {jobs}" if jobs else "No job ran there"
+    return await _end(incident, Outcome.HEALED, f"{what}; node {incident.record.spec.node} stays in service.")
+
+
 async def dry_run(incident: Incident) -> bool:
     """Say what would have been done; touch nothing."""
     spec = incident.record.spec
+    if spec.detect_only:
+        message = f"Detected only: {spec.policy} says that nothing is done about {spec.fault.code}."
+        return await _end(incident, Outcome.DETECTED_ONLY, message)
+    if spec.fault.action in _LIGHT:
+        return await _end(incident, Outcome.DRY_RUN, f"Dry run: would have {_LIGHT[spec.fault.action]}.")
     slurm = f", set Slurm node {spec.slurm_node} DOWN and let its batch jobs be requeued" if spec.slurm_node else ""
     message = (
         f"Dry run: would have cordoned and tainted node {spec.node}{slurm}, given jobs {spec.grace_seconds} s, "

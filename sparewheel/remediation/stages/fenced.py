@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 
+from sparewheel.api.faults import Action
 from sparewheel.api.names import (
     ANNOTATION_REMEDIATION,
     SLINKY_NODE_CORDON_REASON,
@@ -12,10 +12,9 @@ from sparewheel.api.names import (
 )
 from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus
 from sparewheel.kube.port import NODE, ConflictError, Json
-from sparewheel.remediation.decide.budget import breaker_open
-from sparewheel.remediation.decide.deliveries import breaker_told
-from sparewheel.remediation.decide.events import EVENT_BREAKER
-from sparewheel.remediation.decide.jobs import struck, victims
+from sparewheel.remediation.decide.breaker import one_too_many, opened
+from sparewheel.remediation.decide.events import EVENT_BREAKER, EVENT_HELD, EVENT_WORSE
+from sparewheel.remediation.decide.jobs import only_hit, struck, victims
 from sparewheel.remediation.decide.observations import SlurmNodeView
 from sparewheel.remediation.decide.record import (
     Change,
@@ -23,22 +22,26 @@ from sparewheel.remediation.decide.record import (
     chain,
     end,
     ended,
+    fence_again,
     fence_decided,
     list_jobs,
     own_cordon,
     own_slurm,
     put_job,
+    remark,
 )
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
 from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
+from sparewheel.remediation.decide.treated import planned
 from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages import takeover
-from sparewheel.remediation.stages.incident import Incident, PreconditionError
+from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import job_view, node_view, slurm_node_view
 from sparewheel.slurm.port import SlurmNotFoundError
 
 EXPEDITED_SINCE = (25, 11)
 """First Slurm release with expedited requeue."""
+_LIGHT = {Action.CORDON: FenceKind.CORDON, Action.RESTART_JOB: FenceKind.JOBS}
 _TRIES = 8
 
 
@@ -59,13 +62,33 @@ async def act(incident: Incident) -> bool:
     if refused:
         raise PreconditionError(f"{incident.name} may not be fenced: {refused}")
     incident.stage(begin(NodeStage.FENCED, incident.now()))
-    await cordon(incident)
-    if await _decide(incident) is FenceKind.NONE:
-        incident.stage(list_jobs([], incident.now()))
-    else:
-        await _strike(incident)
+    action, fence = planned(incident.record), incident.record.status.fence
+    if fence is not FenceKind.JOBS and not (fence is FenceKind.UNDECIDED and action is Action.RESTART_JOB):
+        await cordon(incident)
+    match await _decide(incident, action):
+        case FenceKind.NONE | FenceKind.CORDON:
+            incident.stage(list_jobs([], incident.now()))
+        case FenceKind.JOBS:
+            await _list(incident, incident.record.spec.slurm_node)
+            incident.stage(_jobs_struck(incident))
+        case _:
+            await _strike(incident)
     incident.fenced_monotonic = incident.ports.clock.monotonic_seconds()
     await incident.update(end(NodeStage.FENCED, incident.now()))
+    return True
+
+
+async def hold(incident: Incident) -> bool:
+    """Nothing more is done: a person is called, once."""
+    await incident.tell(EVENT_HELD)
+    return False
+
+
+async def again(incident: Incident) -> bool:
+    """More is to be done than the cordon, or than the drain under an open breaker: the next look strikes."""
+    if incident.record.status.fence is FenceKind.CORDON:
+        await incident.tell(EVENT_WORSE)
+    await incident.update(fence_again(incident.now()))
     return True
 
 
@@ -108,26 +131,43 @@ def _cordon_patch(incident: Incident, body: Json, *, ours: bool) -> Json:
 
 
 # -------------------------------------------------------------------- Slurm
-async def _decide(incident: Incident) -> FenceKind:
+async def _decide(incident: Incident, action: Action) -> FenceKind:
     """Which fence; decided one incident at a time, so that the breaker's count is right. Journalled by the strike."""
     kind = incident.record.status.fence
     if kind is not FenceKind.UNDECIDED:
         return kind
+    if action in _LIGHT:
+        incident.stage(fence_decided(_LIGHT[action], incident.now()))
+        return incident.record.status.fence
     if incident.record.spec.slurm_node is None:
-        incident.stage(fence_decided(FenceKind.NONE))
+        incident.stage(fence_decided(FenceKind.NONE, incident.now()))
         return FenceKind.NONE
     version = parse_version((await incident.ports.slurm.ping()).version)
     async with incident.ports.fence_lock:
-        policy, incidents = await incident.ports.fleet.policy(), await incident.ports.fleet.incidents()
-        if breaker_open(incident.name, policy, incidents, incident.now()):
+        if await _breaker_open(incident):
             kind = FenceKind.DRAIN
         else:
             kind = FenceKind.DOWN if version >= EXPEDITED_SINCE else FenceKind.REQUEUE
-        incident.stage(fence_decided(kind))
-        since = incident.now() - timedelta(seconds=policy.fenced_window_seconds)
-        if kind is FenceKind.DRAIN and not breaker_told(incidents, since):
-            await incident.tell(EVENT_BREAKER)
+        incident.stage(fence_decided(kind, incident.now()))
     return incident.record.status.fence
+
+
+async def _breaker_open(incident: Incident) -> bool:
+    """Read afresh; opened here when this fence would be one too many, and told once by the incident that was."""
+    fleet, now = incident.ports.fleet, incident.now()
+    status = await incident.breaker()
+    if not status.breaker_open:
+        policy, incidents = await fleet.policy(), await fleet.incidents()
+        why = one_too_many(incident.name, policy, status, fleet.gpu_nodes(), incidents, now)
+        if not why:
+            return False
+        status = opened(incident.name, why, incidents, now)
+        await incident.put_breaker(status)
+    if status.tripped_by == incident.name:
+        log.error("event=breaker_open incident=%s message=%s", incident.name, status.message)
+        await incident.update(remark(f"The breaker is open: {status.message}"))
+        await incident.tell(EVENT_BREAKER)
+    return True
 
 
 def parse_version(text: str) -> tuple[int, int]:
@@ -166,9 +206,12 @@ async def _strike(incident: Incident) -> None:
         await incident.update(await takeover.lift(incident))
 
 
-async def _list(incident: Incident, name: str) -> None:
+async def _list(incident: Incident, name: str | None) -> None:
     """Write down the victims, before the strike makes them hard to find."""
     spec = incident.record.spec
+    if name is None:
+        incident.stage(list_jobs([], incident.now()))
+        return
     places = incident.places()
     jobs = [job_view(job, places) for job in await incident.ports.slurm.jobs()]
     window = (await incident.ports.fleet.policy()).crashed_job_window_seconds
@@ -177,13 +220,14 @@ async def _list(incident: Incident, name: str) -> None:
     within = (now - seen).total_seconds() + window
     written = {job.job_id: frozenset(job.slurm_nodes) for job in spec.jobs_seen}
     remembered = {**written, **incident.ports.fleet.remembered_jobs(spec.node, name, within)}
-    found = victims(jobs, name, remembered, seen, window, places)
+    found = only_hit(victims(jobs, name, remembered, seen, window, places), incident.record)
     incident.stage(list_jobs(found, now))
 
 
 def _struck_already(incident: Incident, node: SlurmNodeView) -> bool:
     owned = incident.record.status.owned
-    return node.name in owned.slurm_down and incident.name in node.reason and bool(node.states & {"DOWN", "DRAIN"})
+    states = {"DOWN"} if incident.record.status.fence is FenceKind.DOWN else {"DOWN", "DRAIN"}
+    return node.name in owned.slurm_down and incident.name in node.reason and bool(node.states & states)
 
 
 def _jobs_struck(incident: Incident) -> Change:

@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Protocol
 
 from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.names import POLICY_NAME
 from sparewheel.api.remediation import Outcome, Remediation
-from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.clock import Clock
-from sparewheel.kube.port import NODE, POD, Json, Kube, KubeError, NotFoundError
+from sparewheel.kube.port import NODE, POD, REMEDIATION_POLICY, Json, Kube, KubeError, NotFoundError
 from sparewheel.notify.port import Notifier
 from sparewheel.remediation.decide.cancel import asked_to_cancel
 from sparewheel.remediation.decide.deliveries import enqueue
@@ -46,6 +47,14 @@ class Fleet(Protocol):
         ...
 
     async def policy(self) -> RemediationPolicySpec: ...
+
+    def breaker(self) -> RemediationPolicyStatus:
+        """As last seen."""
+        ...
+
+    def gpu_nodes(self) -> int:
+        """GPU nodes that take work, in all pools: what percent are of."""
+        ...
 
     async def incidents(self) -> Sequence[Remediation]:
         """All records, the newest versions."""
@@ -148,6 +157,25 @@ class Incident:
         kind = kind_of(event, outcome or self.record.status.outcome)
         severity = severity_of(kind, action_needed=action_needed, overdue=event == EVENT_VETO_OVERDUE)
         return routes_for(await self.ports.fleet.policy(), self.record.spec.pool, kind, severity)
+
+    async def breaker(self) -> RemediationPolicyStatus:
+        """Read afresh; closed where there is no policy. Raises KubeError."""
+        try:
+            body = await self.ports.kube.get(REMEDIATION_POLICY, POLICY_NAME, self.ports.namespace)
+        except NotFoundError:
+            return RemediationPolicyStatus()
+        return RemediationPolicy.from_wire(body).status
+
+    async def put_breaker(self, status: RemediationPolicyStatus) -> None:
+        """Without a policy there is nowhere to keep it open: each fence then counts for itself."""
+        self.lead()
+        patch = {"status": status.model_dump(mode="json", by_alias=True, exclude={"notify_test"})}
+        try:
+            await self.ports.kube.merge_patch(
+                REMEDIATION_POLICY, POLICY_NAME, patch, self.ports.namespace, subresource="status"
+            )
+        except NotFoundError:
+            log.warning("%s: there is no RemediationPolicy %s to keep the breaker open", self.name, POLICY_NAME)
 
     async def tell(self, event: str) -> None:
         """Put an event into the outbox; the same event of the same incident is told once, ever."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparewheel.api.faults import Action
 from sparewheel.api.remediation import NodeStage, ReplacementRecord
 from sparewheel.capacity.port import UnreachableError
-from sparewheel.remediation.decide.budget import replacement_refused
+from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.events import EVENT_WAITING
 from sparewheel.remediation.decide.observations import Gone
 from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
@@ -33,7 +33,8 @@ async def act(incident: Incident) -> bool:
     ports, pool = incident.ports, await incident.pool()
     async with ports.claim_lock:
         incidents = await ports.fleet.incidents()
-        waits = replacement_refused(incident.name, pool.metadata.name, pool.spec, incidents)
+        fleet = FleetLimits((await ports.fleet.policy()).budget, ports.fleet.gpu_nodes())
+        waits = replacement_refused(incident.name, pool.metadata.name, pool.spec, incidents, incident.now(), fleet)
         if waits:
             raise PreconditionError(f"{incident.name} waits for {waits}")
         gone = isinstance(await incident.see_node(), Gone)

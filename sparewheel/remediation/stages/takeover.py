@@ -14,10 +14,11 @@ from sparewheel.api.names import LABEL_APP_INSTANCE, LABEL_APP_NAME, SLURMD_APP_
 from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, ReplacementRecord
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, Kube, KubeError
-from sparewheel.remediation.decide.budget import replacement_refused
+from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.observations import PodView
 from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, replacement
 from sparewheel.remediation.decide.slurm_return import slurm_reason
+from sparewheel.remediation.decide.treated import on_hold
 from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, reservation_name
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.replacer import Check
@@ -60,7 +61,7 @@ async def claim(incident: Incident) -> None:
     """Claim a spare that stands by, before the strike. Whatever comes in the way: the usual search finds one later."""
     pool, status = await incident.pool(), incident.record.status
     takes = pool.spec.warm_spares and status.fence in {FenceKind.DOWN, FenceKind.REQUEUE}
-    if not takes or status.replacement.spare_host is not None:
+    if not takes or on_hold(incident.record) or status.replacement.spare_host is not None:
         return
     try:
         async with asyncio.timeout(CLAIM_SECONDS):
@@ -79,7 +80,8 @@ async def _claim(incident: Incident, pool: GpuPool) -> None:
         return
     async with incident.ports.claim_lock:
         incidents = await incident.ports.fleet.incidents()
-        refused = replacement_refused(incident.name, pool.metadata.name, pool.spec, incidents)
+        fleet = FleetLimits((await incident.ports.fleet.policy()).budget, incident.ports.fleet.gpu_nodes())
+        refused = replacement_refused(incident.name, pool.metadata.name, pool.spec, incidents, incident.now(), fleet)
         bad = await replacer.host_of(pool, spec.node)
         if refused or bad is None:
             return

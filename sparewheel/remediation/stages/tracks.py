@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from sparewheel.api.remediation import NodeStage
 from sparewheel.kube.port import NotFoundError
+from sparewheel.remediation.decide.budget import FleetLimits
 from sparewheel.remediation.decide.next_step import NodeAction, Situation, Todo, next_step
 from sparewheel.remediation.decide.observations import Observations
 from sparewheel.remediation.decide.record import ended, is_open, waiting
@@ -27,8 +28,8 @@ async def node_pass(incident: Incident, *, fault_open: bool | None = True) -> fl
     except NotFoundError:
         await closed.abandon(incident, f"pool {incident.record.spec.pool} was deleted")
         return None
-    rule = (await incident.ports.fleet.policy()).veto
-    step = next_step(incident.record, seen, Situation(pool.spec, incident.now(), rule, fault_open))
+    rule, breaker = (await incident.ports.fleet.policy()).veto, incident.ports.fleet.breaker()
+    step = next_step(incident.record, seen, Situation(pool.spec, incident.now(), rule, fault_open, breaker))
     if step.done:
         return None
     look_at = incident.now() + timedelta(seconds=step.look_again_seconds)
@@ -63,6 +64,9 @@ async def _do(incident: Incident, todo: Todo) -> bool:
         NodeAction.DRY_RUN: closed.dry_run,
         NodeAction.OPEN: detected.act,
         NodeAction.FENCE: fenced.act,
+        NodeAction.FENCE_AGAIN: fenced.again,
+        NodeAction.HOLD: fenced.hold,
+        NodeAction.JOBS_DONE: closed.jobs_done,
         NodeAction.RESTORE_SLURM: slurm_return.restore,
         NodeAction.VETO: vetoed.act,
         NodeAction.VETO_OVERDUE: vetoed.escalate,
@@ -74,6 +78,7 @@ async def _do(incident: Incident, todo: Todo) -> bool:
     reasoned = {
         NodeAction.STAND_DOWN: closed.stand_down,
         NodeAction.SUPERSEDE: closed.supersede,
+        NodeAction.RECOVER: closed.recover,
         NodeAction.DRAINED: drained.finish,
     }
     if todo.call_off is not None:
@@ -107,8 +112,9 @@ async def spare_pass(incident: Incident) -> float | None:
         return None  # the node track ends the incident
     veto = (await incident.see_veto()).reason if ended(incident.record.status, NodeStage.FENCED) else ""
     incidents = await incident.ports.fleet.incidents()
+    fleet = FleetLimits((await incident.ports.fleet.policy()).budget, incident.ports.fleet.gpu_nodes())
     another = await replaced.another_free(incident)
-    step = next_spare_step(incident.record, pool.spec, veto, incidents, incident.now(), another_free=another)
+    step = next_spare_step(incident.record, pool.spec, veto, incidents, incident.now(), fleet, another_free=another)
     if step.done:
         return await (_took_over(incident) if pool.spec.warm_spares else _slurm_back(incident))
     acts = {

@@ -1,13 +1,14 @@
-"""The budget on replacing, the breaker on fencing, the veto, and the gate before a worker pod goes."""
+"""The budget on replacing, the veto, and the gate before a worker pod goes."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparewheel.api.limits import ReplacementBudget
 from sparewheel.api.remediation import FenceKind, JobRecord, NodeStage, Outcome, Remediation
-from sparewheel.api.remediation_policy import RemediationPolicySpec
-from sparewheel.remediation.decide.budget import breaker_open, fenced_within, replacement_refused
+from sparewheel.remediation.decide.budget import FleetLimits, allowed, replacement_refused
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
 from sparewheel.remediation.decide.observations import HealthView, PodView, SlurmNodeView
 from tests.support.incidents import at, claimed, fenced, node, pool, remediation, stage, worker
@@ -22,15 +23,15 @@ def on_node(name: str, node_name: str) -> Remediation:
 # -------------------------------------------------------------------- budget
 def test_one_replacement_at_a_time_by_default() -> None:
     first, second = claimed(on_node("a", "n1")), on_node("b", "n2")
-    assert replacement_refused("a", "gpu", pool().spec, [first, second]) == ""
-    assert "1 of 1 in use: a" in replacement_refused("b", "gpu", pool().spec, [first, second])
+    assert replacement_refused("a", "gpu", pool().spec, [first, second], at(9)) == ""
+    assert "1 of 1 in use: a" in replacement_refused("b", "gpu", pool().spec, [first, second], at(9))
 
 
 def test_a_closed_or_a_foreign_incident_takes_no_slot() -> None:
     healed, elsewhere = claimed(on_node("a", "n1")), claimed(on_node("b", "n2"))
     healed.status.outcome = Outcome.HEALED
     elsewhere.spec.pool = "other"
-    assert replacement_refused("c", "gpu", pool().spec, [healed, elsewhere]) == ""
+    assert replacement_refused("c", "gpu", pool().spec, [healed, elsewhere], at(9)) == ""
 
 
 @given(
@@ -41,25 +42,60 @@ def test_claiming_one_after_the_other_never_exceeds_the_budget(limit: int, order
     spec = pool(max_concurrent_replacements=limit).spec
     records = [on_node(f"i{index}", f"n{index}") for index in range(6)]
     for index in order:
-        if not replacement_refused(records[index].metadata.name, "gpu", spec, records):
+        if not replacement_refused(records[index].metadata.name, "gpu", spec, records, at(9)):
             claimed(records[index])
     assert sum(record.status.replacement.claimed_at is not None for record in records) == limit
 
 
-# -------------------------------------------------------------------- the breaker
-def test_the_breaker_opens_when_one_more_fence_would_be_too_many() -> None:
-    policy = RemediationPolicySpec(max_fenced_nodes=2, fenced_window_seconds=300)
-    records = [on_node("a", "n1"), on_node("b", "n2")]
-    assert not breaker_open("b", policy, records, at(10))
-    assert breaker_open("c", policy, records, at(10))
-    assert not breaker_open("c", policy, records, at(400)), "the window moves on"
+@pytest.mark.parametrize(
+    ("percent", "of", "nodes"),
+    [(20, 1, 1), (20, 3, 1), (20, 4, 1), (20, 5, 1), (20, 6, 2), (20, 288, 58), (1, 288, 3), (50, 3, 2), (100, 4, 4)],
+)
+def test_percent_rounds_up_and_never_to_none(percent: int, of: int, nodes: int) -> None:
+    """karpenter 2134, NVSentinel 1228: percent too coarse, small pools blocked."""
+    assert allowed(None, percent, of) == nodes
 
 
-def test_only_fences_that_end_jobs_count() -> None:
-    drained, dry = on_node("a", "n1"), on_node("b", "n2")
-    drained.status.fence = FenceKind.DRAIN
-    dry.spec.dry_run = True
-    assert fenced_within([drained, dry], at(10), 300) == set()
+@given(
+    nodes=st.none() | st.integers(1, 50),
+    percent=st.none() | st.integers(1, 100),
+    of=st.integers(0, 10_000),
+)
+def test_the_stricter_limit_holds(nodes: int | None, percent: int | None, of: int) -> None:
+    found = allowed(nodes, percent, of)
+    if nodes is None and percent is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found >= 1
+    assert nodes is None or found <= nodes
+    assert percent is None or found <= max(1, of * percent / 100 + 1)
+
+
+@pytest.mark.parametrize(("size", "at_once"), [(1, 1), (3, 2), (4, 2), (288, 116)])
+def test_percent_are_of_the_pools_gpu_nodes(size: int, at_once: int) -> None:
+    """NVSentinel 1686: the wrong denominator. A pool's size counts no CPU node and no spare."""
+    spec = pool(size=size, spares=9, max_concurrent_replacements=999, budget=ReplacementBudget(at_once_percent=40)).spec
+    holders = [claimed(on_node(f"i{index}", f"n{index}")) for index in range(at_once)]
+    assert replacement_refused("new", "gpu", spec, holders[1:], at(9)) == ""
+    assert f"{at_once} of {at_once}" in replacement_refused("new", "gpu", spec, holders, at(9))
+
+
+def test_a_window_counts_replacements_that_are_over() -> None:
+    spec = pool(budget=ReplacementBudget(per_window=2, window_seconds=600)).spec
+    over = [claimed(on_node(name, name)) for name in "ab"]
+    for record in over:
+        record.status.outcome = Outcome.HEALED
+    assert "2 of 2 replacements within 600 s" in replacement_refused("c", "gpu", spec, over, at(300))
+    assert replacement_refused("c", "gpu", spec, over, at(700)) == ""
+
+
+def test_the_fleets_budget_counts_all_pools() -> None:
+    elsewhere = claimed(on_node("a", "n1"))
+    elsewhere.spec.pool = "other"
+    fleet = FleetLimits(ReplacementBudget(at_once_percent=1), gpu_nodes=64)
+    assert "of the fleet" in replacement_refused("b", "gpu", pool().spec, [elsewhere], at(9), fleet)
+    assert replacement_refused("a", "other", pool().spec, [elsewhere], at(9), fleet) == "", "its own claim is no other"
 
 
 # -------------------------------------------------------------------- the gate before the worker pod goes

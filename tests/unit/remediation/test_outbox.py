@@ -55,7 +55,7 @@ async def test_an_older_version_from_a_cache_sends_nothing_again() -> None:
 
 async def test_a_delivery_whose_journal_entry_lost_its_answer_is_not_sent_again() -> None:
     world, incident, _ = scene()
-    await incident.update(fence_decided(incident.record.status.fence))
+    await incident.update(fence_decided(incident.record.status.fence, at(0)))
     world.kube.fail(UnavailableError("no answer"), "replace", REMEDIATION, when="after")
     with pytest.raises(UnavailableError):
         await outbox.act(incident, "hook")

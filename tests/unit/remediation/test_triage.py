@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sparewheel.api.fault_policy import FaultPolicy
 from sparewheel.api.faults import Action
 from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST, LABEL_POOL, LABEL_ROLE, ROLE_SPARE
 from sparewheel.api.remediation import Remediation, Trigger
@@ -35,8 +36,8 @@ def test_a_fault_that_asks_for_the_node_opens_an_incident() -> None:
     assert found.name.startswith("gpu-7-xid-79-")
 
 
-@pytest.mark.parametrize("action", [Action.IGNORE, Action.RECORD, Action.RESTART_JOB])
-def test_a_fault_of_the_job_alone_is_recorded_and_replaces_nothing(action: Action) -> None:
+@pytest.mark.parametrize("action", [Action.IGNORE, Action.RECORD])
+def test_a_fault_that_is_only_recorded_opens_nothing(action: Action) -> None:
     assert decide(report(fault("XID 31", action=action))) is None
 
 
@@ -48,7 +49,12 @@ def test_every_action_on_the_node_is_healed_by_a_spare(action: Action) -> None:
 
 
 def test_the_policys_override_wins_over_the_catalogue() -> None:
-    policy = RemediationPolicySpec(fault_overrides={"XID 79": Action.RECORD, "XID 63": Action.REPLACE})
+    policy = RemediationPolicySpec(
+        fault_policies=[
+            FaultPolicy(code="XID 79", action=Action.RECORD),
+            FaultPolicy(code="XID 63", action=Action.REPLACE),
+        ]
+    )
     assert triage(report(fault()), pool(), policy, None, (), at(5)) is None
     found = triage(report(fault("XID 63", action=Action.RECORD)), pool(), policy, None, (), at(5))
     assert isinstance(found, New)

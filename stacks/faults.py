@@ -1,0 +1,106 @@
+"""What a stack or a pool says about a fault: an action alone (``XID 63: replace``), or settings of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from sparewheel.api.fault_policy import FaultPolicy, RepeatRule
+from sparewheel.api.faults import Action
+from sparewheel.api.names import CODE_NODE_LOST, MEASURED_CODES
+from sparewheel.faults.catalogue import is_code, named_codes, rule_of
+from sparewheel.faults.patterns import is_code_or_pattern, matches
+from stacks.base import Area
+
+CODES: Final = (*named_codes(), *MEASURED_CODES, CODE_NODE_LOST)
+"""Fault codes beside the XIDs whose action a stack may choose."""
+LOST_ACTIONS: Final = frozenset({Action.IGNORE, Action.RECORD, Action.CORDON, Action.REPLACE})
+
+
+class Repeat(Area):
+    """The same fault of the same device, again and again."""
+
+    count: int = Field(ge=2, le=16, description="this many times")
+    window_seconds: int = Field(ge=1, description="within this time")
+    distinct_jobs: bool = Field(default=False, description="count the jobs that it hit, not how often it was seen")
+    burst_gap_seconds: int = Field(default=0, ge=0, description="what is no further apart counts once")
+    action: Action = Field(description="what is done then, such as replace")
+
+
+class FaultRule(Area):
+    """What is done about one fault; what is left out comes from the next wider rule."""
+
+    action: Action | None = None
+    detect_only: bool | None = Field(default=None, description="recorded and told, never acted on")
+    dry_run: bool | None = Field(default=None, description="the record says what would be done")
+    repeats: list[Repeat] | None = None
+
+
+def _whole_rules(raw: object) -> object:
+    """``XID 63: replace`` is short for ``XID 63: {action: replace}``."""
+    if not isinstance(raw, dict):
+        return raw
+    rules = cast("dict[object, object]", raw)
+    return {code: {"action": rule} if isinstance(rule, str) else rule for code, rule in rules.items()}
+
+
+def _known_codes(rules: dict[str, FaultRule]) -> dict[str, FaultRule]:
+    for code, rule in rules.items():
+        if not is_code_or_pattern(code, CODES):
+            msg = (
+                f"{code!r} is no fault code; write 'XID 63', 'SXID 20034', 'XID *' for all XIDs, "
+                f"or one of {', '.join(CODES)}"
+            )
+            raise ValueError(msg)
+        actions = [rule.action, *(repeat.action for repeat in rule.repeats or [])]
+        wrong = [action for action in actions if action is not None and action not in LOST_ACTIONS]
+        if code == CODE_NODE_LOST and wrong:
+            msg = f"{code}: {wrong[0]} can't reach a host that doesn't answer; choose record, cordon or replace"
+            raise ValueError(msg)
+    return rules
+
+
+FaultRules = Annotated[dict[str, FaultRule], BeforeValidator(_whole_rules), AfterValidator(_known_codes)]
+"""By fault code or pattern."""
+
+
+def fault_policies(rules: Mapping[str, FaultRule]) -> list[FaultPolicy]:
+    """As the cluster is told."""
+    return [
+        FaultPolicy(
+            code=code,
+            action=rule.action,
+            detect_only=rule.detect_only,
+            dry_run=rule.dry_run,
+            repeats=None if rule.repeats is None else [RepeatRule(**dict(repeat)) for repeat in rule.repeats],
+        )
+        for code, rule in rules.items()
+    ]
+
+
+def agent_overrides(pool: Mapping[str, FaultRule], stack: Mapping[str, FaultRule]) -> dict[str, Action]:
+    """One table for the agents of a pool, in which the closest match is right: the pool's word covers the stack's.
+
+    A fault that is to be ignored unless it repeats is recorded, or nobody would see that it does.
+    """
+    found = _actions(pool)
+    for code, action in _actions(stack).items():
+        if not any(matches(own, code) for own in found if own in pool):
+            found[code] = action
+    return found
+
+
+def _actions(rules: Mapping[str, FaultRule]) -> dict[str, Action]:
+    found: dict[str, Action] = {}
+    for code, rule in rules.items():
+        if rule.repeats and (rule.action or _catalogued(code)) is Action.IGNORE:
+            found[code] = Action.RECORD
+        elif rule.action is not None:
+            found[code] = rule.action
+    return found
+
+
+def _catalogued(code: str) -> Action | None:
+    return rule_of(code).action if is_code(code) else None
