@@ -17,7 +17,7 @@ from typing import Any, cast
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_POOL, POLICY_NAME
 from sparewheel.api.remediation import Remediation
-from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
+from sparewheel.api.remediation_policy import RemediationPolicy
 from sparewheel.capacity.port import CapacityError
 from sparewheel.clock import Clock
 from sparewheel.kube.port import (
@@ -48,13 +48,15 @@ async def look(kube: Kube, slurm: Slurm, replacer: Replacer, clock: Clock, names
     pods, bodies = await _pods(kube, node)
     jobs, expedited = await _jobs(slurm)
     records = [Remediation.from_wire(item) for item in (await kube.list(REMEDIATION, namespace)).items]
+    policy = await _policy(kube, namespace)
+    pools = [GpuPool.from_wire(item) for item in (await kube.list(GPU_POOL, namespace)).items]
     spare, why = await _spare(replacer, pool, node)
     return preview(
         Known(
             node=view,
             pods=pods,
             pool=pool,
-            policy=await _policy(kube, namespace),
+            policy=policy.spec,
             incidents=records,
             jobs=jobs,
             budgets=await _budgets(kube, bodies),
@@ -62,6 +64,8 @@ async def look(kube: Kube, slurm: Slurm, replacer: Replacer, clock: Clock, names
             spare_why=why,
             expedited=expedited,
             now=clock.now(),
+            breaker=policy.status,
+            gpu_nodes=sum(one.spec.size for one in pools),
         )
     )
 
@@ -75,11 +79,11 @@ async def _pool(kube: Kube, namespace: str, name: str) -> GpuPool | None:
         return None
 
 
-async def _policy(kube: Kube, namespace: str) -> RemediationPolicySpec:
+async def _policy(kube: Kube, namespace: str) -> RemediationPolicy:
     try:
-        return RemediationPolicy.from_wire(await kube.get(REMEDIATION_POLICY, POLICY_NAME, namespace)).spec
+        return RemediationPolicy.from_wire(await kube.get(REMEDIATION_POLICY, POLICY_NAME, namespace))
     except NotFoundError:
-        return RemediationPolicySpec()
+        return RemediationPolicy()
 
 
 async def _pods(kube: Kube, node: str) -> tuple[tuple[PodView, ...] | Unknown, list[Json]]:
