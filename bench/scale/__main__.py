@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.results import keep
 from bench.scale.calls import USER, Audit, most_in_a_second
 from bench.scale.fleet import make_fleet, node_name, report, xid_79
-from bench.scale.processes import ControllerProcess, await_
+from bench.scale.processes import BenchError, ControllerProcess, await_
 from bench.scale.watching import Watching
 from lab.api_server import binary, free_port, running_api_server
 from lab.toolchain.progress import note
@@ -140,7 +140,7 @@ async def _burst(
     def all_down() -> bool:
         return all(f"w-{index}" in down() for index in chosen)
 
-    await asyncio.to_thread(await_, "all struck nodes are DOWN", 300, all_down, 0.5)
+    await asyncio.to_thread(await_, "all struck nodes are DOWN", 120, all_down, 0.5)
     struck = down()
     ended = max(max(watching.cordoned[node_name(index)], struck[f"w-{index}"]) for index in chosen)
     seconds = ended - began
@@ -194,7 +194,12 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=known.rate)
     found = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sparewheel-bench-") as folder:
-        figures = asyncio.run(measure(Wanted(found.nodes, found.struck, found.rate), Path(folder)))
+        try:
+            figures = asyncio.run(measure(Wanted(found.nodes, found.struck, found.rate), Path(folder)))
+        except BenchError as error:
+            log = Path(folder) / "first.log"
+            end = "\n".join(log.read_text("utf-8").splitlines()[-20:]) if log.exists() else ""
+            raise SystemExit(f"{error}\nThe end of the controller's log:\n{end}") from None
     if found.nodes == known.nodes:
         keep(figures)
     for name, value in figures.items():

@@ -105,7 +105,7 @@ async def each(count: int, work: Callable[[int], Awaitable[Any]], at_once: int =
 
 async def make_fleet(kube: KubeClient, count: int, say: Callable[[str], None]) -> None:
     """Everything the controller watches, ``count`` nodes of it."""
-    for name in (NAMESPACE, "slurm", "kube-node-lease"):
+    for name in (NAMESPACE, "slurm"):
         await kube.create(NAMESPACES, {"metadata": {"name": name}})
     policy = RemediationPolicy(
         metadata=ObjectMeta(name=POLICY_NAME), spec=RemediationPolicySpec(max_fenced_nodes=max(10, count))
