@@ -20,9 +20,10 @@ from pathlib import Path
 from bench.results import keep
 from bench.scale.calls import USER, Audit, most_in_a_second
 from bench.scale.fleet import make_fleet, node_name, report, xid_79
+from bench.scale.kwok import heartbeats
 from bench.scale.processes import BenchError, ControllerProcess, await_
 from bench.scale.watching import Watching
-from lab.api_server import binary, free_port, running_api_server
+from lab.api_server import free_port, running_api_server
 from lab.toolchain.progress import note
 from sparewheel.api.crd import crd_manifests
 from sparewheel.kube.access import from_file
@@ -57,7 +58,7 @@ async def measure(wanted: Wanted, folder: Path) -> dict[str, float]:
         async with KubeClient(from_file(kubeconfig)) as kube:
             await apply_crds(kube, crd_manifests())
             await make_fleet(kube, wanted.nodes, note)
-            with _kwok(kubeconfig):
+            with heartbeats(kubeconfig):
                 own = kubeconfig.with_name(f"kubeconfig-{USER}")
                 return await _figures(wanted, kube, audit, own, slurm_url, folder)
 
@@ -171,19 +172,6 @@ def _process(command: list[str]) -> Generator[None, None, None]:
     finally:
         process.terminate()
         process.wait(timeout=10)
-
-
-@contextmanager
-def _kwok(kubeconfig: Path) -> Generator[None, None, None]:
-    """Heartbeats of all nodes; their leases are long, as 10,000 of them are much for two cores."""
-    program = binary("kwok")
-    if program is None:
-        raise SystemExit("kwok is missing; `make bench` builds it")
-    with _process([
-        program, f"--kubeconfig={kubeconfig}", "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-        "--node-lease-duration-seconds=400", "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
-    ]):  # fmt: skip
-        yield
 
 
 def main() -> None:

@@ -11,7 +11,9 @@ from sparewheel.api.base import ObjectMeta, format_time
 from sparewheel.api.gpu_pool import GpuPool, GpuPoolSpec, NodeSetRef, WarmBackend
 from sparewheel.api.names import (
     GPU_RESOURCE,
+    LABEL_APP_INSTANCE,
     LABEL_APP_NAME,
+    LABEL_HOST,
     LABEL_POOL,
     LABEL_ROLE,
     NAMESPACE,
@@ -23,7 +25,7 @@ from sparewheel.api.names import (
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import GPU_POOL, NODE, NODE_HEALTH, POD, REMEDIATION_POLICY, Json, Resource
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, POD, REMEDIATION_POLICY, Json, Resource
 
 AT_ONCE: Final = 24
 POOL_SIZE: Final = 500
@@ -42,7 +44,7 @@ def pool_of(index: int) -> str:
 
 def node_body(index: int) -> Json:
     labels = {f"feature.node.example.com/attribute-{number:03d}": f"value-{number}" for number in range(NODE_LABELS)}
-    ours = {LABEL_POOL: pool_of(index), LABEL_ROLE: ROLE_ACTIVE, "type": "kwok"}
+    ours = {LABEL_POOL: pool_of(index), LABEL_ROLE: ROLE_ACTIVE, LABEL_HOST: node_name(index)}
     metadata = {
         "name": node_name(index),
         "labels": {**labels, **ours},
@@ -67,7 +69,11 @@ def node_status(index: int) -> Json:
 
 
 def worker_body(index: int) -> Json:
-    labels = {LABEL_APP_NAME: SLURMD_APP_NAME, SLINKY_POD_HOSTNAME: f"w-{index}"}
+    labels = {
+        LABEL_APP_NAME: SLURMD_APP_NAME,
+        LABEL_APP_INSTANCE: pool_of(index),
+        SLINKY_POD_HOSTNAME: f"w-{index}",
+    }
     spec = {"nodeName": node_name(index), "containers": [{"name": "slurmd", "image": "slurmd"}]}
     return {"metadata": {"name": f"w-{index}", "labels": labels}, "spec": spec}
 
@@ -130,9 +136,26 @@ async def _node(kube: KubeClient, index: int) -> None:
 
 
 async def _rest(kube: KubeClient, index: int) -> None:
+    await _host(kube, index)
     await kube.create(POD, worker_body(index), "slurm")
     await kube.create(NODE_HEALTH, NodeHealth(metadata=ObjectMeta(name=node_name(index))).to_wire())
     await report(kube, index)
+
+
+async def _host(kube: KubeClient, index: int) -> None:
+    """As capacity has written it when the node joined."""
+    name = node_name(index)
+    spec = {
+        "pool": pool_of(index),
+        "host": name,
+        "providerId": f"bench://{index}",
+        "resources": {GPU_RESOURCE: 8, "cpu": 192},
+    }
+    metadata = {"name": name, "labels": {LABEL_POOL: pool_of(index)}}
+    made = await kube.create(GPU_HOST, {"metadata": metadata, "spec": spec}, NAMESPACE)
+    since = format_time(datetime.now(UTC))
+    made["status"] = {"phase": "Active", "nodeName": name, "since": since, "bootId": f"boot-{index}"}
+    await kube.replace(GPU_HOST, made, NAMESPACE, "status")
 
 
 async def report(kube: KubeClient, index: int, faults: Sequence[Json] = ()) -> None:

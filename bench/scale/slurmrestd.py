@@ -52,6 +52,8 @@ class Cluster:
             return {"nodes": list(self.nodes.values()), "errors": []}
         if what == "jobs":
             return {"jobs": list(self.jobs.values()), "errors": []}
+        if what == "reservations":
+            return {"reservations": [], "errors": []}
         kind, _, name = what.partition("/")
         if kind == "job" and name.isdigit() and int(name) in self.jobs:
             return {"jobs": [self.jobs[int(name)]], "errors": []} if method == "GET" else {"errors": []}

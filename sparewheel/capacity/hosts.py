@@ -37,7 +37,7 @@ async def read_host(kube: Kube, namespace: str, name: str) -> GpuHost:
 
 async def hosts_of(kube: Kube, namespace: str, pool: str) -> list[GpuHost]:
     """The pool's hosts by name. Several pools may share the namespace."""
-    listing = await kube.list(GPU_HOST, namespace)
+    listing = await kube.list(GPU_HOST, namespace, {LABEL_POOL: pool})
     found = [host for host in map(GpuHost.from_wire, listing.items) if host.spec.pool == pool]
     return sorted(found, key=lambda host: host.metadata.name)
 
@@ -89,15 +89,9 @@ async def sync_hosts(
 ) -> list[GpuHost]:
     """Make the GpuHosts that the inventory lists and that are missing; keep their facts fresh. Returns all."""
     namespace = pool.metadata.namespace or ""
-    listing = await kube.list(GPU_HOST, namespace)
-    present = {host.metadata.name: host for host in map(GpuHost.from_wire, listing.items)}
+    present = {host.metadata.name: host for host in await hosts_of(kube, namespace, pool.metadata.name)}
     for machine in inventory:
         host = present.get(machine.host)
-        if host is not None and host.spec.pool != pool.metadata.name:
-            raise CapacityError(
-                f"machine {machine.host} of pool {pool.metadata.name} belongs to pool {host.spec.pool} already; "
-                "list it in one pool only"
-            )
         if host is None:
             before_write()
             host = present[machine.host] = await _make(kube, pool, machine)
@@ -111,8 +105,7 @@ async def sync_hosts(
             gone = host.spec.resources.keys() - machine.resources.keys()
             patch["spec"]["resources"] |= dict.fromkeys(gone)
             present[machine.host] = GpuHost.from_wire(await kube.merge_patch(GPU_HOST, machine.host, patch, namespace))
-    mine = [host for host in present.values() if host.spec.pool == pool.metadata.name]
-    return sorted(mine, key=lambda host: host.metadata.name)
+    return sorted(present.values(), key=lambda host: host.metadata.name)
 
 
 def spec_of(pool: str, machine: Inventory) -> GpuHostSpec:
@@ -140,7 +133,16 @@ async def _make(kube: Kube, pool: GpuPool, machine: Inventory) -> GpuHost:
     wanted = GpuHost(metadata=metadata, spec=spec_of(pool.metadata.name, machine))
     body = wanted.to_wire()
     del body["status"]
-    return GpuHost.from_wire(await kube.create(GPU_HOST, body, pool.metadata.namespace))
+    try:
+        return GpuHost.from_wire(await kube.create(GPU_HOST, body, pool.metadata.namespace))
+    except ConflictError:
+        there = await read_host(kube, pool.metadata.namespace or "", machine.host)
+    if there.spec.pool != pool.metadata.name:
+        raise CapacityError(
+            f"machine {machine.host} of pool {pool.metadata.name} belongs to pool {there.spec.pool} already; "
+            "list it in one pool only"
+        )
+    return there
 
 
 def _first_status(pool: GpuPool, name: str, node: Json | None, clock: Clock) -> Change:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from sparewheel.api.names import SLINKY_NODE_CORDON_REASON, SLURM_REASON_PREFIX, SPARE_WARM, TAINT_SPARE
+from sparewheel.api.names import LABEL_POOL, SLINKY_NODE_CORDON_REASON, SLURM_REASON_PREFIX, SPARE_WARM, TAINT_SPARE
 from sparewheel.capacity.port import Taint
 from sparewheel.kube.port import NODE, ConflictError, Json, Kube, NotFoundError
 
@@ -143,3 +143,15 @@ def uncordoning(node: Json) -> Json | None:
         "metadata": {"annotations": {SLINKY_NODE_CORDON_REASON: None}},
         "spec": {"unschedulable": None},
     }
+
+
+async def nodes_of(kube: Kube, pool: str, names: Collection[str]) -> dict[str, Json]:
+    """The pool's Nodes, and each of ``names`` that there is: a Node that lost its label is still there."""
+    labelled = await kube.list(NODE, label_selector={LABEL_POOL: pool})
+    found = {str(node["metadata"]["name"]): node for node in labelled.items}
+    for name in sorted(set(names) - found.keys()):
+        try:
+            found[name] = await kube.get(NODE, name)
+        except NotFoundError:
+            continue
+    return found

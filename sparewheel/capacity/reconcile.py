@@ -20,6 +20,7 @@ from sparewheel.capacity.checks import Idle, slurm_idle, workers_by_node
 from sparewheel.capacity.choose import need_of, spares_in_order
 from sparewheel.capacity.claims import INCIDENT, claim_first, let_go, owner_of
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE, entering, hosts_of, read_host, sync_hosts
+from sparewheel.capacity.nodes import nodes_of
 from sparewheel.capacity.plan import Plan, View, make_plan, pool_owner
 from sparewheel.capacity.port import CapacityError, CapacityProvider, Check, Proof, UnreachableError
 from sparewheel.capacity.providers import provider_for
@@ -27,7 +28,7 @@ from sparewheel.capacity.requests import serve_requests
 from sparewheel.capacity.spare_checks import look_at_spares
 from sparewheel.capacity.steps import Site
 from sparewheel.clock import Clock
-from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, REMEDIATION, Json, Kube, NotFoundError
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, REMEDIATION, Json, Kube, NotFoundError
 
 log = logging.getLogger("sparewheel.capacity")
 LOOK_SECONDS: Final = 1.0
@@ -108,7 +109,9 @@ async def _look(site: Site, idle: Idle) -> _Run:
     """Read everything afresh; any look-up that fails ends the call before anything is done."""
     kube, pool = site.kube, site.pool
     inventory = await site.provider.list_hosts()
-    nodes = {str(node["metadata"]["name"]): node for node in (await kube.list(NODE)).items}
+    known = await hosts_of(kube, site.namespace, pool.metadata.name)
+    names = {machine.host for machine in inventory} | {host.status.node_name or host.spec.host for host in known}
+    nodes = await nodes_of(kube, pool.metadata.name, names)
     hosts = await sync_hosts(kube, pool, inventory, nodes, site.clock, site.before_write)
     records = map(Remediation.from_wire, (await kube.list(REMEDIATION, site.namespace)).items)
     open_records = [record for record in records if record.status.outcome is Outcome.OPEN]

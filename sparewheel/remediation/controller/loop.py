@@ -43,6 +43,8 @@ SWEEP_SECONDS = 2.0
 FRESH_REPORT_SECONDS = 15.0
 FIRST_RETRY_SECONDS = 0.5
 LAST_RETRY_SECONDS = 30.0
+CALM_INCIDENTS = 8
+"""With more than this many in hand, each is looked at less often while it waits; what changes wakes it all the same."""
 TRACK_RETRY_SECONDS = 5.0
 """A job waits for it: never longer than this."""
 
@@ -259,6 +261,8 @@ class Controller:
             log.exception("event=bug key=%s/%s", key.kind, key.name)
             return self._later(key)
         self._failures.pop(key, None)
+        if pause and key.kind in TRACKS:
+            pause *= max(1.0, len(self.state.taken) / CALM_INCIDENTS)
         if key.kind in TRACKS or key.kind == ROUTE:
             self._finish(_incident_of(key))
         return pause

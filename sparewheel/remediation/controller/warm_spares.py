@@ -16,6 +16,7 @@ from sparewheel.capacity.plan import INCIDENT, pool_owner
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.observations import PodView
 from sparewheel.remediation.decide.warm import (
+    RESERVATION_PREFIX,
     Place,
     Reservation,
     WarmAction,
@@ -52,6 +53,9 @@ class WarmSpares:
         pool = self.state.pools.get(name)
         if pool is None or self._cold.get(name, -1) == pool.metadata.generation:
             return None
+        if not pool.spec.warm_spares and not await self._left_over():
+            self._cold[name] = pool.metadata.generation
+            return None
         found = await self._workers(pool)
         if not pool.spec.warm_spares and not any(worker.reservation is not None for worker in found):
             self._cold[name] = pool.metadata.generation
@@ -71,6 +75,11 @@ class WarmSpares:
         return actions if pool.spec.warm_spares else tuple(one for one in actions if one is WarmAction.LIFT)
 
     # ---------------------------------------------------------------- looking
+    async def _left_over(self) -> bool:
+        """A reservation of ours, of a time when a pool kept warm spares. One look-up, however many nodes there are."""
+        kept = await self.ports.slurm.reservations()
+        return any(one.name.startswith(RESERVATION_PREFIX) for one in kept)
+
     async def _workers(self, pool: GpuPool) -> list[Worker]:
         """Read afresh; a look-up that fails ends the look."""
         pods = await workers(self.ports.kube, pool)
