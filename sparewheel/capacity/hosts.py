@@ -142,7 +142,9 @@ async def _make(kube: Kube, pool: GpuPool, machine: Inventory) -> GpuHost:
             f"machine {machine.host} of pool {pool.metadata.name} belongs to pool {there.spec.pool} already; "
             "list it in one pool only"
         )
-    return there
+    # Ours, and hidden from the pool's own list: somebody took its label away.
+    label = {"metadata": {"labels": {LABEL_POOL: pool.metadata.name}}}
+    return GpuHost.from_wire(await kube.merge_patch(GPU_HOST, machine.host, label, pool.metadata.namespace))
 
 
 def _first_status(pool: GpuPool, name: str, node: Json | None, clock: Clock) -> Change:

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import GpuHost, GpuHostSpec, HostPhase
+from sparewheel.api.names import LABEL_POOL
 from sparewheel.capacity.choose import Need, spares_in_order
 from sparewheel.capacity.claims import ClaimedError, as_owner, claim_first, holds, let_go, owner_of
 from sparewheel.capacity.hosts import hosts_of, read_host
@@ -25,7 +26,7 @@ CLOCK = SystemClock()
 
 def put_host(kube: MemoryKube, name: str, phase: HostPhase = HostPhase.SPARE, **spec: Any) -> None:
     spec = {"pool": "gpu", "host": name, "provider_id": f"machines://{name}"} | spec
-    host = GpuHost(metadata=ObjectMeta(name=name), spec=GpuHostSpec(**spec))
+    host = GpuHost(metadata=ObjectMeta(name=name, labels={LABEL_POOL: str(spec["pool"])}), spec=GpuHostSpec(**spec))
     host.status.phase = phase
     kube.put(GPU_HOST, host.to_wire(), SPACE)
 

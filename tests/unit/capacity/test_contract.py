@@ -204,7 +204,7 @@ async def test_a_warm_host_whose_node_was_removed_is_retired_all_the_same() -> N
     kube, clock = MemoryKube(), StillClock()
     pool = pool_of(kube, 1)
     spec = GpuHostSpec(pool=POOL, host="gpu-1", provider_id="node://gpu-1")
-    host = GpuHost(metadata=ObjectMeta(name="gpu-1", namespace=NAMESPACE), spec=spec)
+    host = GpuHost(metadata=ObjectMeta(name="gpu-1", namespace=NAMESPACE, labels={LABEL_POOL: spec.pool}), spec=spec)
     host.status.phase, host.status.node_name = HostPhase.ACTIVE, "gpu-1"
     site = Site(kube, WarmProvider(kube, {"class": "h200"}), pool, clock)
     stored = GpuHost.from_wire(kube.put(GPU_HOST, host.to_wire(), NAMESPACE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparewheel.api.names import NAMESPACE
+from sparewheel.api.names import LABEL_POOL, NAMESPACE
 from sparewheel.capacity.hosts import read_host
 from sparewheel.capacity.port import CapacityError, Inventory
 from sparewheel.kube.port import GPU_HOST, NODE, REMEDIATION, UnavailableError
@@ -24,7 +24,8 @@ async def test_an_unfit_machine_is_quarantined_and_another_taken(world: World, t
     else:
         spec = {"pool": POOL, "host": "gpu-1", "providerId": "machines://gpu-1"}
         status = {"refusedBootId": bad.boot_id, "phase": "Spare", "since": "2026-01-01T00:00:00Z"}
-        world.kube.put(GPU_HOST, {"metadata": {"name": "gpu-1"}, "spec": spec, "status": status}, NAMESPACE)
+        metadata = {"name": "gpu-1", "labels": {LABEL_POOL: POOL}}
+        world.kube.put(GPU_HOST, {"metadata": metadata, "spec": spec, "status": status}, NAMESPACE)
     await world.settle()
     assert world.hosts() == {"gpu-1": "Quarantined", "gpu-2": "Active"}
     assert world.active() == {"gpu-2"}
@@ -89,6 +90,26 @@ async def test_a_machine_in_two_pools_is_refused(world: World) -> None:
     pool_of(world.kube, 1)
     with pytest.raises(CapacityError, match="gpu-1 of pool gpu belongs to pool other"):
         await world.once()
+
+
+async def test_a_host_whose_label_was_taken_away_is_still_the_pools(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2")
+    pool_of(world.kube, 2)
+    await world.settle()
+    await world.kube.merge_patch(GPU_HOST, "gpu-1", {"metadata": {"labels": {LABEL_POOL: None}}}, NAMESPACE)
+    await world.settle()
+    assert world.hosts() == {"gpu-1": "Active", "gpu-2": "Active"}
+    assert (await world.kube.get(GPU_HOST, "gpu-1", NAMESPACE))["metadata"]["labels"][LABEL_POOL] == POOL
+
+
+async def test_a_node_whose_label_was_taken_away_is_not_lost(world: World) -> None:
+    world.yard.add("gpu-1", "gpu-2")
+    pool_of(world.kube, 1)
+    await world.settle()
+    (node,) = world.active()
+    await world.kube.merge_patch(NODE, node, {"metadata": {"labels": {LABEL_POOL: None}}})
+    await world.once()
+    assert world.hosts()[node] == "Active"
 
 
 async def test_a_failed_look_changes_nothing(world: World) -> None:
