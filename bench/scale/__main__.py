@@ -17,11 +17,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.processes import BenchError, await_, cpu_seconds, memory_mb
 from bench.results import keep
 from bench.scale.calls import USER, Audit, most_in_a_second
 from bench.scale.fleet import make_fleet, node_name, report, xid_79
 from bench.scale.kwok import heartbeats
-from bench.scale.processes import BenchError, ControllerProcess, await_
+from bench.scale.processes import ControllerProcess
 from bench.scale.watching import Watching
 from lab.api_server import free_port, running_api_server
 from lab.toolchain.progress import note
@@ -77,17 +78,17 @@ async def _figures(
     try:
         figures["start_10k_seconds"] = await asyncio.to_thread(await_, "the controller leads", 120, first.leads)
         await asyncio.sleep(SETTLE_SECONDS)
-        before = first.cpu_seconds(), time.monotonic()
+        before = cpu_seconds(first.process.pid), time.monotonic()
         await asyncio.sleep(SETTLE_SECONDS)
-        idle = (first.cpu_seconds() - before[0]) / (time.monotonic() - before[1])
+        idle = (cpu_seconds(first.process.pid) - before[0]) / (time.monotonic() - before[1])
         figures["controller_idle_cpu_percent_10k_nodes"] = 100 * idle
         async with _watching(kube) as watching:
             note(f"{TRICKLE} faults, one every {TRICKLE_PAUSE_SECONDS} s")
             figures |= await _trickle(wanted, kube, watching)
             note(f"{wanted.struck} faults at once")
             figures |= await _burst(wanted, kube, watching, audit, slurm_url)
-        figures["controller_rss_mb_10k_nodes"] = first.memory_mb()
-        figures["controller_peak_rss_mb_10k_nodes"] = first.memory_mb("VmHWM")
+        figures["controller_rss_mb_10k_nodes"] = memory_mb(first.process.pid)
+        figures["controller_peak_rss_mb_10k_nodes"] = memory_mb(first.process.pid, "VmHWM")
         note("a second controller, then SIGKILL to the first")
         second = start("second")
         await asyncio.to_thread(await_, "the second has its caches", 120, lambda: second.health().get("unsynced") == [])

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-
-class BenchError(Exception):
-    """A measurement could not be made; the message says which condition was not met."""
-
-
-def await_(what: str, seconds: float, holds: Callable[[], bool], pause_seconds: float = 0.05) -> float:
-    """Seconds until ``holds()`` is true; BenchError when it isn't within ``seconds``."""
-    started = time.monotonic()
-    while not holds():
-        if time.monotonic() - started > seconds:
-            raise BenchError(f"{what}: not within {seconds:.0f} s")
-        time.sleep(pause_seconds)
-    return time.monotonic() - started
+from bench.processes import BenchError
 
 
 @dataclass(slots=True)
@@ -69,16 +55,6 @@ class ControllerProcess:
 
     def leads(self) -> bool:
         return self.health().get("leading") is True
-
-    def memory_mb(self, field: str = "VmRSS") -> float:
-        """``VmRSS`` (now) or ``VmHWM`` (the most so far), in MB of 10^6 bytes."""
-        text = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
-        found = re.search(rf"^{field}:\s+(\d+) kB", text, re.MULTILINE)
-        return int(found[1]) * 1024 / 1e6 if found else 0.0
-
-    def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
         self.process.send_signal(sign)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from bench.scale.processes import BenchError
+from bench.processes import BenchError
 from sparewheel.api.names import NAMESPACE, TAINT_FAULT
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import NODE, REMEDIATION, GoneError, Json, Resource

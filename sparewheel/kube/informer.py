@@ -85,11 +85,11 @@ class Informer:
         listing = await self.kube.list(self.resource, self.namespace, self.label_selector, keep=self.keep)
         fresh = {key_of(item): item for item in listing.items}
         for key in [key for key in self._objects if key not in fresh]:
-            self._apply(key, None)
+            self.apply(key, None)
         for key, body in fresh.items():
             old = self._objects.get(key)
             if old is None or _version(old) != _version(body):
-                self._apply(key, body)
+                self.apply(key, body)
         self._version = listing.resource_version
         self._heard()
         self.synced.set()
@@ -97,12 +97,12 @@ class Informer:
     async def _watch(self) -> None:
         async for event in self.kube.watch(self.resource, self._version, self.namespace, self.label_selector):
             if event.type != "BOOKMARK":
-                self._apply(key_of(event.object), None if event.type == "DELETED" else self._kept(event.object))
+                self.apply(key_of(event.object), None if event.type == "DELETED" else self._kept(event.object))
             self._version = _version(event.object)
             self._heard()
         self._heard()  # the server ended the watch in good order
 
-    def _apply(self, key: Key, new: Json | None) -> None:
+    def apply(self, key: Key, new: Json | None) -> None:
         old = self._objects.pop(key, None) if new is None else self._objects.get(key)
         if new is not None:
             self._objects[key] = new
