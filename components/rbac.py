@@ -28,6 +28,7 @@ AGENT_CLUSTER: Final = [
     rule("", ["nodes"], ["get"]),
     rule("", ["nodes/status"], ["patch"]),
 ]
+# Events about a Node live in the namespace default.
 EVENTS: Final = [rule("", ["events"], ["create", "patch"])]
 
 CONTROLLER_CLUSTER: Final = [
@@ -38,7 +39,9 @@ CONTROLLER_CLUSTER: Final = [
     rule("", ["pods/eviction"], ["create"]),
     rule("policy", ["poddisruptionbudgets"], ["list"]),  # a previewed healing names those in its way
 ]
+CONTROLLER_EVENTS: Final = [rule("events.k8s.io", ["events"], ["create"])]
 CONTROLLER_OWN: Final = [
+    *CONTROLLER_EVENTS,
     rule(GROUP, ["gpupools", "remediationpolicies"], READ),
     rule(GROUP, ["gpupools/status", "remediationpolicies/status"], ["patch"]),
     rule(GROUP, ["gpuhosts"], [*READ, "create", "patch", "delete"]),
@@ -104,6 +107,7 @@ def controller_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         _service_account(CONTROLLER, opts),
         *_cluster(CONTROLLER, CONTROLLER_CLUSTER, opts),
         *_namespaced(CONTROLLER, NAMESPACE, CONTROLLER_OWN, opts),
+        *_namespaced(CONTROLLER, "default", CONTROLLER_EVENTS, opts),
         *_namespaced(CONTROLLER, SLURM_NAMESPACE, CONTROLLER_SLURM, opts),
         *_namespaced(CONTROLLER, "kube-node-lease", CONTROLLER_KUBELETS, opts),
     ]

@@ -64,8 +64,22 @@ REASON_FAULT_OPEN: Final = "FaultOpen"
 REASON_COUNT_MISMATCH: Final = "DeviceMissing"
 REASON_NOT_EVALUATED: Final = "NotEvaluated"
 
+# Reasons of the controller's Events.
+EVENTS_REPORTER: Final = f"{GROUP}/controller"
+REASON_DETECTED: Final = "FaultDetected"
+REASON_FENCED: Final = "NodeFenced"
+REASON_VETOED: Final = "ReplacementVetoed"
+REASON_WAITING_FOR_SPARE: Final = "WaitingForSpare"
+REASON_REPLACED: Final = "NodeReplaced"
+REASON_CLOSED: Final = "RemediationClosed"
+REASON_CANCELLED: Final = "RemediationCancelled"
+REASON_JOB_REQUEUED: Final = "JobRequeued"
+REASON_JOB_RESUMED: Final = "JobResumed"
+REASON_JOB_LOST: Final = "JobNotRequeued"
+
 # Fault codes that are not XIDs.
 CODE_NODE_LOST: Final = "NODE_LOST"
+CODE_NODE_REMOVED: Final = "NODE_REMOVED"
 CODE_GPU_OFF_BUS: Final = "GPU_OFF_BUS"
 CODE_GPU_MISSING: Final = "GPU_MISSING"
 CODE_MANUAL: Final = "MANUAL"

@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
+from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import FenceKind, NodeStage
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import WebhookRoute
 from sparewheel.capacity.port import CapacityError
-from sparewheel.kube.port import POD, UnavailableError
+from sparewheel.kube.port import EVENT, POD, InvalidError, UnavailableError
 from sparewheel.remediation.decide.record import stage_record
 from sparewheel.slurm.port import SlurmUnavailableError
 from tests.support.fake_replacer import FakeHost
@@ -68,6 +69,29 @@ async def test_a_job_that_must_not_be_requeued_is_told_with_the_reason() -> None
         (told,) = world.receiver.of("incident.detected")
         assert told["actionNeeded"] is True
         assert "no action needed" not in told["jobs"][0]["what"]
+
+
+async def test_events_tell_the_whole_way_and_a_refused_one_holds_nothing_up() -> None:
+    world = World()
+    world.kube.fail(InvalidError("403 forbidden"), "create", EVENT, times=1)
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await healed(world)
+        await until(lambda: all(job.closed for job in world.record().status.jobs))
+        await asyncio.sleep(3)
+        listed = (await world.kube.list(EVENT, NAMESPACE)).items
+        assert {body["reason"] for body in listed} == {
+            "FaultDetected",
+            "NodeFenced",
+            "NodeReplaced",
+            "RemediationClosed",
+            "JobRequeued",
+            "JobResumed",
+        }
+        uid = world.record().spec.node_uid
+        about_node = (await world.kube.list(EVENT, "default")).items
+        assert {body["regarding"]["uid"] for body in about_node} == {uid}
 
 
 async def test_a_route_that_never_answers_holds_up_no_other() -> None:

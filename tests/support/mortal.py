@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sparewheel.kube.port import LEASE, UnavailableError
+from sparewheel.kube.port import EVENT, LEASE, UnavailableError
 
 KUBE_WRITES = frozenset({"create", "replace", "merge_patch", "delete", "evict"})
 SLURM_WRITES = frozenset(
@@ -19,7 +19,7 @@ NOTIFIER_WRITES = frozenset({"send"})
 
 @dataclass
 class Life:
-    """Counts writes over all ports; leases don't count."""
+    """Counts writes over all ports; leases and Events don't count."""
 
     die_at: int | None = None
     when: Literal["before", "after"] = "before"
@@ -45,7 +45,7 @@ class Mortal:
             if life.dead.is_set():
                 raise UnavailableError(f"{name}: this controller is dead")
             fatal = False
-            if counts and not (args and args[0] == LEASE):
+            if counts and not (args and args[0] in (EVENT, LEASE)):
                 what = " ".join([name, *(str(getattr(arg, "kind", arg)) for arg in args if not isinstance(arg, dict))])
                 fatal = life.die_at == len(life.writes)
                 life.writes.append(what[:100])

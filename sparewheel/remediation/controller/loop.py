@@ -16,6 +16,7 @@ from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import Kube, KubeError
 from sparewheel.notify.port import Notifier
+from sparewheel.remediation.controller.events import GATHER_SECONDS, Events
 from sparewheel.remediation.controller.pool_leases import PoolLeases
 from sparewheel.remediation.controller.pools import Pools, Reconcile
 from sparewheel.remediation.controller.queue import DueQueue, Key
@@ -69,6 +70,7 @@ class Controller:
     pool_leases: PoolLeases = field(init=False)
     tester: Tester = field(init=False)
     warm_spares: WarmSpares = field(init=False)
+    events: Events = field(init=False)
     reconcile_pool: Reconcile | None = None
     """Brings a pool to its size; None where capacity is somebody else's."""
     pools: Pools | None = field(init=False, default=None)
@@ -99,6 +101,7 @@ class Controller:
             self.pools = Pools(self.state, self.pool_leases, self.reconcile_pool, self._must_lead)
         self.tester = Tester(self.ports, self.state)
         self.warm_spares = WarmSpares(self.ports, self.state)
+        self.events = Events(self.state, self.identity)
         self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
 
     # ---------------------------------------------------------------- leading
@@ -294,6 +297,8 @@ class Controller:
                 return await self._sweep()
             case "notify-test":
                 return await self.tester.look()
+            case "events":
+                return await self.events.look(key.name)
             case "pool":
                 return await self.pools.look(key.name) if self.pools is not None else None
             case "warm":
@@ -329,6 +334,7 @@ class Controller:
                 pause = await tracks.node_pass(incident, fault_open=self._fault_open(incident))
                 for track in TRACKS if pause == tracks.AT_ONCE else ("outbox",):
                     self.queue.add(Key(track, key.name))
+                self.queue.add(Key("events", key.name), GATHER_SECONDS)
                 return pause
             case "spare":
                 pause = await tracks.spare_pass(incident)
@@ -338,6 +344,7 @@ class Controller:
             case "jobs":
                 pause = await tracks.jobs_pass(incident)
                 self.queue.add(Key("outbox", key.name))
+                self.queue.add(Key("events", key.name), GATHER_SECONDS)
                 return pause
             case "outbox":
                 routes, pause = await outbox.sort(incident)

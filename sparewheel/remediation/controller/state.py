@@ -177,7 +177,7 @@ class State:
         if gone is not None:
             self._by_node[gone.spec.node].discard(name)
 
-    def _newest(self, name: str) -> Remediation | None:
+    def newest(self, name: str) -> Remediation | None:
         taken = self.taken.get(name)
         return taken.record if taken is not None else self.records.get(name)
 
@@ -188,14 +188,14 @@ class State:
     def open_incident(self, node: str) -> Remediation | None:
         """The open incident of a node, newest version."""
         for name in self._by_node.get(node, ()):
-            record = self._newest(name)
+            record = self.newest(name)
             if record is not None and record.status.outcome == "Open" and not record.spec.dry_run:
                 return record
         return None
 
     def of_node(self, node: str) -> list[Remediation]:
         """All records of a node, newest versions."""
-        found = (self._newest(name) for name in self._by_node.get(node, ()))
+        found = (self.newest(name) for name in self._by_node.get(node, ()))
         return [record for record in found if record is not None]
 
     def known_names(self) -> Collection[str]:
