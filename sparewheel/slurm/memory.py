@@ -41,6 +41,7 @@ class MemoryNode:
     down: bool = False
     drain: bool = False
     reason: str = ""
+    reason_changed_at: datetime | None = None
     boot_time: datetime | None = None
     slurmd_start_time: datetime | None = None
 
@@ -117,14 +118,19 @@ class MemorySlurm:
     def add_node(self, name: str, *, drain_reason: str = "") -> MemoryNode:
         """A slurmd registers for the first time; ``drain_reason``: its ``--conf`` says State=DRAIN and this Reason."""
         node = MemoryNode(name, boot_time=self.clock.now(), slurmd_start_time=self.clock.now())
-        node.drain, node.reason = bool(drain_reason), drain_reason
         self.node_table[name] = node
+        node.drain = bool(drain_reason)
+        self.give_reason(name, drain_reason)
         self._settle()
         return node
 
     def restart_slurmd(self, name: str) -> None:
         """The worker came up again, perhaps on another host: it registers and stays as it was set."""
         self.node_table[name].slurmd_start_time = self.clock.now()
+
+    def give_reason(self, name: str, reason: str) -> None:
+        node = self.node_table[name]
+        node.reason, node.reason_changed_at = reason, self.clock.now() if reason else None
 
     def submit(self, job: MemoryJob) -> MemoryJob:
         job.submit_time = self.clock.now()
@@ -138,7 +144,8 @@ class MemorySlurm:
         job = self.job_table[job_id]
         epilog_failed = [name for name in job.nodes if name in self.epilog_fails_on]
         for name in epilog_failed:
-            self.node_table[name].drain, self.node_table[name].reason = True, "Epilog error"
+            self.node_table[name].drain = True
+            self.give_reason(name, "Epilog error")
         failed = bool(exit_code or exit_signal)
         job.exit_code, job.exit_signal, job.end_time = exit_code, exit_signal, self.clock.now()
         if failed and job.batch and job.expedited and job.requeue:
@@ -173,12 +180,13 @@ class MemorySlurm:
         for state in states:
             match state:
                 case "DOWN":
-                    node.reason = reason or node.reason
+                    self.give_reason(name, reason or node.reason)
                     if not node.down:
                         node.down = True
                         self._strike(name)
                 case "DRAIN":
-                    node.drain, node.reason = True, reason or node.reason
+                    node.drain = True
+                    self.give_reason(name, reason or node.reason)
                 case "UNDRAIN":
                     node.drain = False
                 case "RESUME" | "IDLE":
@@ -186,7 +194,7 @@ class MemorySlurm:
                 case _:
                     raise SlurmError(f"node {name}: 500 Invalid node state {state}")
         if not node.down and not node.drain:
-            node.reason = ""
+            self.give_reason(name, "")
         self._settle()
         self._raise("set_node_state", "after")
 
@@ -340,6 +348,7 @@ class MemorySlurm:
             node.name,
             frozenset(states | {"DYNAMIC_NORM"}),
             reason=node.reason,
+            reason_changed_at=node.reason_changed_at,
             boot_time=node.boot_time,
             slurmd_start_time=node.slurmd_start_time,
             partitions=("gpu",),

@@ -26,6 +26,7 @@ class SlurmNode:
     states: frozenset[str]
     """Upper case flags, e.g. ``{"DOWN", "DRAIN"}``."""
     reason: str = ""
+    reason_changed_at: datetime | None = None
     boot_time: datetime | None = None
     slurmd_start_time: datetime | None = None
     comment: str = ""

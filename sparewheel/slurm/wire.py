@@ -61,6 +61,7 @@ class NodeRecord(msgspec.Struct):
     name: str
     state: list[str] = []
     reason: str = ""
+    reason_changed_at: Numeric = None
     comment: str = ""
     boot_time: Numeric = None
     slurmd_start_time: Numeric = None
@@ -73,6 +74,7 @@ class NodeRecord(msgspec.Struct):
             name=self.name,
             states=frozenset(state.upper() for state in self.state),
             reason=self.reason,
+            reason_changed_at=moment(self.reason_changed_at),
             boot_time=moment(self.boot_time),
             slurmd_start_time=moment(self.slurmd_start_time),
             comment=self.comment,

@@ -286,9 +286,11 @@ class World:
             if body and slurm and body["spec"].get("unschedulable") and not slurm.drain:
                 text = body["metadata"].get("annotations", {}).get(SLINKY_NODE_CORDON_REASON, "cordoned")
                 slurm.drain = True
-                slurm.reason = slurm.reason or f"slurm-operator: {text}"
+                self.slurm.give_reason(name, slurm.reason or f"slurm-operator: {text}")
             if body and slurm and not body["spec"].get("unschedulable") and slurm.reason.startswith("slurm-operator:"):
-                slurm.drain, slurm.reason = slurm.down, slurm.reason if slurm.down else ""
+                slurm.drain = slurm.drain and slurm.down
+                if not slurm.down:
+                    self.slurm.give_reason(name, "")
 
     def _register(self, name: str) -> None:
         if name in self.slurm.node_table:
@@ -303,7 +305,7 @@ class World:
     def _terminating(self, name: str) -> None:
         """Slinky's preStop."""
         node = self.slurm.node_table[name]
-        node.reason = "slurm-operator: Pod is terminating"
+        self.slurm.give_reason(name, "slurm-operator: Pod is terminating")
         if not node.down:
             node.down = True
             self.slurm._strike(name)

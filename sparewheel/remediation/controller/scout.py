@@ -10,7 +10,8 @@ from sparewheel.api.faults import Fault
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
-from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, InvalidError, Json, NotFoundError, UnavailableError
+from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, InvalidError, Json, KubeError, NotFoundError, UnavailableError
+from sparewheel.remediation.controller.left_down import LeftDown
 from sparewheel.remediation.controller.own_ends import OwnEnds
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.attempts import hold_reason
@@ -40,9 +41,11 @@ class Scout:
     found: Callable[[Remediation], None]
     troubles: Callable[[], list[str]]
     own_ends: OwnEnds = field(init=False)
+    left_down: LeftDown = field(init=False)
 
     def __post_init__(self) -> None:
         self.own_ends = OwnEnds(self.ports, self.state)
+        self.left_down = LeftDown(self.ports, self.state)
 
     # ---------------------------------------------------------------- triage
     def report(self, node: str) -> Report | None:
@@ -179,7 +182,8 @@ class Scout:
         while True:
             try:
                 await self.remember_jobs()
-            except SlurmError as error:
+                await self.left_down.look()
+            except (SlurmError, KubeError) as error:
                 log.info("event=jobs_unknown error=%s", error)
             await self.state.clock.sleep(REMEMBER_EVERY_SECONDS)
 

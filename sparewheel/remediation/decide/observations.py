@@ -86,6 +86,7 @@ class SlurmNodeView:
     states: frozenset[str] = frozenset()
     reason: str = ""
     slurmd_start_time: datetime | None = None
+    reason_changed_at: datetime | None = None
 
     @property
     def busy(self) -> bool:

@@ -95,7 +95,7 @@ def pod_view(body: Json) -> PodView:
 
 
 def slurm_node_view(node: SlurmNode) -> SlurmNodeView:
-    return SlurmNodeView(node.name, node.states, node.reason, node.slurmd_start_time)
+    return SlurmNodeView(node.name, node.states, node.reason, node.slurmd_start_time, node.reason_changed_at)
 
 
 def job_view(job: SlurmJob, places: Mapping[str, str] | None = None) -> JobView:

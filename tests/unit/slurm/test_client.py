@@ -60,6 +60,7 @@ NODE = {
     "comment": "{}",
     "boot_time": number(1796000000),
     "slurmd_start_time": number(0),
+    "reason_changed_at": number(1796000100),
     "partitions": ["gpu"],
     "real_memory": 24105,
     "gres": "gpu:8",
@@ -129,6 +130,8 @@ async def test_a_node_is_read() -> None:
     assert node.states == {"DOWN", "DRAIN", "DYNAMIC_NORM"}
     assert node.boot_time == datetime.fromtimestamp(1796000000, UTC)
     assert node.slurmd_start_time is None
+    assert node.reason_changed_at is not None
+    assert node.reason_changed_at.timestamp() == 1796000100
     assert (node.real_memory_mib, node.gres, node.partitions) == (24105, "gpu:8", ("gpu",))
 
 
