@@ -23,6 +23,7 @@ from sparewheel.remediation.controller.queue import DueQueue, Key
 from sparewheel.remediation.controller.scout import Scout
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.controller.trial import Tester
+from sparewheel.remediation.controller.unmet import Unmet
 from sparewheel.remediation.controller.warm_spares import WarmSpares
 from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.decide.deliveries import queued
@@ -42,6 +43,7 @@ ROUTE = "route"
 """Key of one route of an incident's outbox: ``INCIDENT/ROUTE``."""
 SWEEP_SECONDS = 2.0
 FRESH_REPORT_SECONDS = 15.0
+NOT_YET_SECONDS = 0.5
 FIRST_RETRY_SECONDS = 0.5
 LAST_RETRY_SECONDS = 30.0
 CALM_INCIDENTS = 8
@@ -71,6 +73,7 @@ class Controller:
     tester: Tester = field(init=False)
     warm_spares: WarmSpares = field(init=False)
     events: Events = field(init=False)
+    unmet: Unmet = field(init=False)
     reconcile_pool: Reconcile | None = None
     """Brings a pool to its size; None where capacity is somebody else's."""
     pools: Pools | None = field(init=False, default=None)
@@ -102,6 +105,7 @@ class Controller:
         self.tester = Tester(self.ports, self.state)
         self.warm_spares = WarmSpares(self.ports, self.state)
         self.events = Events(self.state, self.identity)
+        self.unmet = Unmet(self.clock)
         self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
 
     # ---------------------------------------------------------------- leading
@@ -256,19 +260,25 @@ class Controller:
             log.info("event=stopped key=%s/%s reason=%s", key.kind, key.name, error)
             return 1.0
         except PreconditionError as error:
-            log.info("event=not_yet key=%s/%s reason=%s", key.kind, key.name, error)
-            return 0.5
+            return await self._not_yet(key, error)
         except (KubeError, SlurmError, CapacityError) as error:
             return await self._failed(key, error)
         except Exception:
             log.exception("event=bug key=%s/%s", key.kind, key.name)
             return self._later(key)
         self._failures.pop(key, None)
+        with suppress(KubeError, NotLeadingError, RecordGoneError):
+            await self.unmet.met(key, self.state.taken.get(key.name))
         if pause and key.kind in TRACKS:
             pause *= max(1.0, len(self.state.taken) / CALM_INCIDENTS)
         if key.kind in TRACKS or key.kind == ROUTE:
             self._finish(_incident_of(key))
         return pause
+
+    async def _not_yet(self, key: Key, error: PreconditionError) -> float:
+        with suppress(KubeError, NotLeadingError, RecordGoneError):
+            await self.unmet.note(key, self.state.taken.get(key.name), error)
+        return NOT_YET_SECONDS
 
     async def _failed(self, key: Key, error: Exception) -> float:
         pause = self._later(key)
@@ -372,6 +382,7 @@ class Controller:
         self.state.taken.pop(name, None)
         for track in TRACKS:
             self.queue.drop(Key(track, name))
+        self.unmet.forget(name)
         for key in self.queue.keys:
             if key.kind == ROUTE and _incident_of(key) == name:
                 self.queue.drop(key)

@@ -116,6 +116,8 @@ class Incident:
     """When this controller began to work on the incident."""
     fenced_monotonic: float | None = None
     """When this controller first saw the incident fenced; reports heard after it are of the fenced node."""
+    unmet: str = ""
+    """A precondition that has not held for a while, in words; shown instead of what the step itself waits for."""
     proof_asked: float | None = None
     forced: set[str] = field(default_factory=set[str])
     """Uids of pods deleted by force. One that stays (a finalizer) is asked again, but not at once."""

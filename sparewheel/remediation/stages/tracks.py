@@ -33,8 +33,9 @@ async def node_pass(incident: Incident, *, fault_open: bool | None = True) -> fl
     if step.done:
         return None
     look_at = incident.now() + timedelta(seconds=step.look_again_seconds)
-    if step.waiting_for or not step.todo:
-        await incident.update(waiting(step.waiting_for, look_at))
+    words = incident.unmet or step.waiting_for
+    if words or not step.todo:
+        await incident.update(waiting(words, look_at))
     moved = False
     for todo in step.todo:
         moved = await _do(incident, todo) or moved
