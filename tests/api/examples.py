@@ -57,4 +57,17 @@ def _value(annotation: Any, field: FieldInfo | None, choice: int) -> Any:
         members = list(annotation)
         return members[choice % len(members)]
     samples: dict[Any, Any] = {str: "name-1", bool: choice == 0, int: 7, float: 2.5, datetime: TIME}
-    return samples[annotation]
+    sample = samples[annotation]
+    return _within(sample, field) if annotation in {int, float} else sample
+
+
+def _within(sample: float, field: FieldInfo | None) -> float:
+    """The sample, moved to where the field's limits allow it."""
+    limits: list[Any] = list(field.metadata) if field is not None else []
+    for limit in limits:
+        least, below = getattr(limit, "ge", None), getattr(limit, "lt", None)
+        if least is not None:
+            sample = max(sample, least)
+        if below is not None and sample >= below:
+            sample = below / 2
+    return sample
