@@ -31,7 +31,7 @@ Listener = Callable[[Change], None]
 
 @dataclass(slots=True)
 class Informer:
-    """Run ``run()`` as a task; read when ``synced`` is set; doubt what you read when ``silent_seconds()`` grows."""
+    """Run ``run()`` as a task; read when ``synced`` is set; doubt what you read while ``last_error`` says something."""
 
     kube: Kube
     resource: Resource
@@ -46,7 +46,6 @@ class Informer:
     _objects: dict[Key, Json] = field(default_factory=dict[Key, Json])
     _listeners: list[Listener] = field(default_factory=list[Listener])
     _version: str = ""
-    _heard_at: float | None = None
     _wait: float = FIRST_RETRY_SECONDS
 
     def add_listener(self, listener: Listener) -> None:
@@ -59,13 +58,6 @@ class Informer:
 
     def objects(self) -> Iterator[Json]:
         return iter(list(self._objects.values()))
-
-    def silent_seconds(self) -> float:
-        """Time since the API server last answered a list or fed the watch; infinite before the first list.
-
-        A quiet watch is fed a bookmark about once a minute (``client.WATCH_SECONDS``).
-        """
-        return float("inf") if self._heard_at is None else self.clock.monotonic_seconds() - self._heard_at
 
     async def run(self) -> None:
         """List and watch until cancelled. Failures are retried, later and later up to ten seconds."""
@@ -115,7 +107,6 @@ class Informer:
         return body if self.keep is None else self.keep(body)
 
     def _heard(self) -> None:
-        self._heard_at = self.clock.monotonic_seconds()
         self._wait = FIRST_RETRY_SECONDS
         self.last_error = ""
 

@@ -124,9 +124,6 @@ class SlurmClient:
         if body:
             await self._write("POST", f"{API}/job/{job_id}", f"update job {job_id}", body)
 
-    async def signal_job(self, job_id: int, signal: str) -> None:
-        await self._write("DELETE", f"{API}/job/{job_id}", f"signal job {job_id}", params={"signal": signal})
-
     async def reservations(self) -> list[SlurmReservation]:
         answer = await self._read(f"{API}/reservations/", "reservations")
         return [_reservation(record) for record in answer.reservations]
@@ -164,15 +161,8 @@ class SlurmClient:
         _raise_problems(what, response, answer.errors)
         return answer
 
-    async def _write(
-        self,
-        method: str,
-        path: str,
-        what: str,
-        body: dict[str, Any] | None = None,
-        params: dict[str, str] | None = None,
-    ) -> WriteAnswer:
-        response = await self._send(method, path, what, body, params)
+    async def _write(self, method: str, path: str, what: str, body: dict[str, Any] | None = None) -> WriteAnswer:
+        response = await self._send(method, path, what, body)
         try:
             answer = WRITE_DECODER.decode(response.content)
         except msgspec.DecodeError as error:
@@ -182,19 +172,12 @@ class SlurmClient:
             raise SlurmError(f"{what}: done in part only: {'; '.join(map(str, answer.warnings))}")
         return answer
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        what: str,
-        body: dict[str, Any] | None = None,
-        params: dict[str, str] | None = None,
-    ) -> httpx.Response:
+    async def _send(self, method: str, path: str, what: str, body: dict[str, Any] | None = None) -> httpx.Response:
         for fresh in (False, True):
             token = await self._token.token(fresh=fresh)
             headers = {"X-SLURM-USER-NAME": self._user, "X-SLURM-USER-TOKEN": token}
             try:
-                response = await self._http.request(method, path, json=body, params=params, headers=headers)
+                response = await self._http.request(method, path, json=body, headers=headers)
             except httpx.HTTPError as error:
                 raise SlurmUnavailableError(
                     f"{what}: {self._url} did not answer: {str(error) or type(error).__name__}"

@@ -25,7 +25,6 @@ Method = Literal[
     "jobs",
     "requeue",
     "update_job",
-    "signal_job",
     "reservations",
     "put_reservation",
     "delete_reservation",
@@ -78,7 +77,6 @@ class MemoryJob:
     end_time: datetime | None = None
     extra: str = ""
     comment: str = ""
-    killed_by: int | None = None
 
 
 @dataclass(slots=True)
@@ -156,9 +154,9 @@ class MemorySlurm:
             job.state = "FAILED" if failed else "COMPLETED"
         self._settle()
 
-    def cancel(self, job_id: int, by: int = 1000) -> None:
+    def cancel(self, job_id: int) -> None:
         job = self.job_table[job_id]
-        job.state, job.killed_by, job.end_time, job.kept = "CANCELLED", by, self.clock.now(), []
+        job.state, job.end_time, job.kept = "CANCELLED", self.clock.now(), []
         self._settle()
 
     # ------------------------------------------------------------------ the port
@@ -228,14 +226,6 @@ class MemorySlurm:
             job.held, job.state_reason = hold, "JobHeldAdmin" if hold else ""
         self._settle()
         self._raise("update_job", "after")
-
-    async def signal_job(self, job_id: int, signal: str) -> None:
-        self._begin("signal_job", job_id, signal)
-        job = self._job(job_id)
-        if job.state != "RUNNING":
-            raise SlurmError(f"signal job {job_id}: 500 Job/step already completing or completed")
-        if signal in {"SIGKILL", "KILL"}:
-            self.cancel(job_id, by=0)
 
     async def reservations(self) -> list[SlurmReservation]:
         self._begin("reservations")
@@ -381,5 +371,4 @@ class MemorySlurm:
             end_time=None if job.state in LIVE else job.end_time,
             extra=job.extra,
             comment=job.comment,
-            kill_requested_by=job.killed_by,
         )

@@ -59,8 +59,6 @@ class SlurmJob:
     end_time: datetime | None = None
     extra: str = ""
     comment: str = ""
-    kill_requested_by: int | None = None
-    """uid of who cancelled it, where Slurm says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +114,6 @@ class Slurm(Protocol):
         priority: int | None = None,
         hold: bool | None = None,
     ) -> None: ...
-
-    async def signal_job(self, job_id: int, signal: str) -> None: ...
 
     async def reservations(self) -> list[SlurmReservation]: ...
 

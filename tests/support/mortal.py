@@ -10,9 +10,7 @@ from typing import Any, Literal
 from sparewheel.kube.port import EVENT, LEASE, UnavailableError
 
 KUBE_WRITES = frozenset({"create", "replace", "merge_patch", "delete", "evict"})
-SLURM_WRITES = frozenset(
-    {"set_node_state", "requeue", "update_job", "signal_job", "put_reservation", "delete_reservation"}
-)
+SLURM_WRITES = frozenset({"set_node_state", "requeue", "update_job", "put_reservation", "delete_reservation"})
 REPLACER_WRITES = frozenset({"seat", "claim_spare", "join_spare", "admit", "give_up", "prove_off", "retire"})
 NOTIFIER_WRITES = frozenset({"send"})
 

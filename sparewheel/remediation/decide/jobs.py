@@ -84,7 +84,7 @@ def _left_again(job: JobView, *, on_node: bool, since: datetime) -> bool:
 
 def _failed(job: JobView) -> bool:
     """Ended non-zero, and not because its user said so."""
-    if not job.ended or "CANCELLED" in job.states or job.kill_requested_by is not None:
+    if not job.ended or "CANCELLED" in job.states:
         return False
     return "NODE_FAIL" in job.states or ("FAILED" in job.states and (job.exit_code is None or job.ended_badly))
 

@@ -121,7 +121,6 @@ class JobView:
     end_time: datetime | None = None
     extra: str = ""
     comment: str = ""
-    kill_requested_by: int | None = None
 
     @property
     def running(self) -> bool:

@@ -122,5 +122,4 @@ def job_view(job: SlurmJob, places: Mapping[str, str] | None = None) -> JobView:
         end_time=job.end_time,
         extra=job.extra,
         comment=job.comment,
-        kill_requested_by=job.kill_requested_by,
     )

@@ -42,7 +42,6 @@ def test_a_job_that_the_fault_ended_before_the_fence_is_a_victim(end: float) -> 
     [
         {"states": {"FAILED"}, "exit_code": 1, "end_time": at(-31)},
         {"states": {"CANCELLED"}, "exit_code": 0, "exit_signal": 15, "end_time": at(1)},
-        {"states": {"FAILED"}, "exit_code": 1, "end_time": at(1), "kill_requested_by": 1001},
         {"states": {"COMPLETED"}, "exit_code": 0, "end_time": at(1)},
         {"states": {"TIMEOUT"}, "exit_code": 1, "end_time": at(1)},
         {"states": {"FAILED"}, "exit_code": 1, "end_time": at(1), "nodes": frozenset({"gpu-1"})},
@@ -193,7 +192,7 @@ def test_a_job_that_fails_in_the_strike_is_requeued_and_one_that_fails_later_is_
 
 
 def test_a_cancelled_job_needs_nothing() -> None:
-    new, actions = look(record(), job(states={"CANCELLED"}, kill_requested_by=1001, end_time=at(4)))
+    new, actions = look(record(), job(states={"CANCELLED"}, end_time=at(4)))
     assert (new.closed, actions, new.not_requeued_reason) == (True, (), "")
 
 

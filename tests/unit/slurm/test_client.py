@@ -251,7 +251,6 @@ async def test_writes_say_what_they_should() -> None:
         await client.requeue(27)
         await client.update_job(27, comment="why", priority=9, hold=False)
         await client.update_job(27)
-        await client.signal_job(27, "SIGTERM")
     assert seen == [
         ("POST", "/slurm/v0.0.44/node/gpu-0", {"state": ["DOWN"], "reason": "sparewheel: XID 79"}),
         ("GET", "/slurm/v0.0.45/job/27/requeue", {}),
@@ -260,7 +259,6 @@ async def test_writes_say_what_they_should() -> None:
             "/slurm/v0.0.44/job/27",
             {"comment": "why", "priority": {"set": True, "infinite": False, "number": 9}, "hold": False},
         ),
-        ("DELETE", "/slurm/v0.0.44/job/27", {"signal": "SIGTERM"}),
     ]
 
 
