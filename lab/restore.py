@@ -7,6 +7,7 @@ awaited.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,6 +22,7 @@ from sparewheel.api.names import LABEL_ROLE, NAMESPACE, ROLE_ACTIVE, TAINT_FAULT
 
 HEALTHY_SECONDS = 180
 LOOK_SECONDS = 0.5
+RESTARTED = "slurm-operator: Pod is terminating"
 
 
 class NotHealthyError(Exception):
@@ -94,10 +96,25 @@ def await_healthy(paths: Paths) -> None:
     amiss: list[str] = []
 
     def healthy() -> bool:
+        resume_restarted(paths)
         amiss[:] = _amiss(paths)
         return not amiss
 
     wait_for(healthy, HEALTHY_SECONDS, lambda: "; ".join(amiss), NotHealthyError, look_seconds=LOOK_SECONDS)
+
+
+def resume_restarted(paths: Paths) -> None:
+    """Slurm nodes whose worker was made again on the same host by a new version of the stack: left DOWN by Slinky."""
+    reasons = slurm(paths, "sinfo -N -h -t down -o '%N|%E'").splitlines()
+    names = {name for name, _, reason in (line.partition("|") for line in reasons) if RESTARTED in reason}
+    if not names:
+        return
+    pods = json.loads(kubectl(paths, "-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd", "-o", "json"))
+    for pod in pods["items"]:
+        name, conditions = pod["spec"].get("hostname"), pod["status"].get("conditions", [])
+        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        if name in names and ready and not pod["metadata"].get("deletionTimestamp"):
+            slurm(paths, f"scontrol update nodename={name} state=resume")
 
 
 def _amiss(paths: Paths) -> list[str]:
@@ -114,6 +131,8 @@ def _amiss(paths: Paths) -> list[str]:
         amiss.append(f"{len(nodes)} of {wanted} nodes take work")
     states = slurm(paths, "sinfo -N -h -o '%N %T'").splitlines()
     idle = {line.split()[0] for line in states if line.endswith(" idle")}
-    if len(idle) != wanted:
+    standing_by = {line.split()[0] for line in states if line.endswith(" maint")}
+    spares = sum(pool.spec.spares for pool in pools if pool.spec.warm_spares)
+    if len(idle) != wanted or len(standing_by) < spares:
         amiss.append(f"Slurm says {', '.join(sorted(set(states))) or 'no node'}")
     return amiss

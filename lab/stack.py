@@ -28,6 +28,8 @@ STACK = "lab"
 ONCALL_URL = f"http://{MACHINE_IP}:8900/hook"
 DISKS = ("home", "slurmctld", "mariadb")
 """Folders on the common disk that the stack's file names; a file server's would be there as well."""
+WARM = "warm-spares"
+"""A file of this name beside the filled-in config: its pools keep warm spares."""
 Document = dict[str, Any]
 
 
@@ -63,6 +65,16 @@ def config_file(paths: Paths) -> Path:
     return folder(paths) / "project" / "stacks" / f"Pulumi.{STACK}.yaml"
 
 
+def choose(paths: Paths, *, warm_spares: bool) -> None:
+    """Whether the pools keep warm spares, from the next `up` on; remembered in the data centre's state."""
+    mark = folder(paths) / WARM
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    if warm_spares:
+        mark.touch()
+    else:
+        mark.unlink(missing_ok=True)
+
+
 def render_config(paths: Paths | None = None) -> Path:
     """Fill in what only this data centre knows; returns the file for `--config-file`. Secrets are kept as they are."""
     paths = paths or paths_from_environment()
@@ -72,6 +84,9 @@ def render_config(paths: Paths | None = None) -> Path:
     before = _read(yaml, target) if target.exists() else {}
     fill_in(document["config"], _host_keys(paths), _user_keys(paths, document["config"]))
     shorten_grace(document["config"], _own_grace(paths))
+    if (folder(paths) / WARM).exists():
+        for pool in document["config"]["sparewheel:pools"]:
+            pool["warm_spares"] = True
     _keep_secrets(before, document)
     _make_project(paths)
     with target.open("w", encoding="utf-8") as file:

@@ -37,10 +37,11 @@ out = Console()
 ERRORS = (StoryError, ResearcherError, stack.StackError, CommandError, NotHealthyError, ToolchainError, OSError)
 
 
-def stage(paths: Paths) -> None:
+def stage(paths: Paths, *, warm: bool = False) -> None:
     """A healthy platform: the data centre up, the stack on it, the hosts of an earlier story repaired."""
     ensure_images(paths)
     DataCentre(paths).up()
+    stack.choose(paths, warm_spares=warm)
     stack.up(paths)
     with step("every pool at its size, every host healthy", 20):
         restore(paths)
@@ -71,12 +72,12 @@ def report(facts: Facts, checks: list[Check], folder: Path) -> None:
     )
 
 
-def tell_once(paths: Paths, inbox: Inbox, bite: str, folder: Path) -> tuple[Facts, list[Check]]:
+def tell_once(paths: Paths, inbox: Inbox, bite: str, folder: Path, *, warm: bool) -> tuple[Facts, list[Check]]:
     """One story, reported; leaves the bad host quarantined."""
     inbox.messages.clear()
     inbox.repeats = 0
     facts = Story(paths, inbox, bite).tell()
-    checks = judge(facts)
+    checks = judge(facts, warm=warm)
     report(facts, checks, folder)
     return facts, checks
 
@@ -84,6 +85,8 @@ def tell_once(paths: Paths, inbox: Inbox, bite: str, folder: Path) -> tuple[Fact
 def main(
     runs: Annotated[int, typer.Option(min=1, help="how often, for a median and a worst")] = 1,
     bite: Annotated[Literal["crash", "hang", "silent"], typer.Option(help="what the fault does to the rank")] = "crash",
+    *,
+    warm: Annotated[bool, typer.Option("--warm", help="a worker stands by on the spare")] = False,
 ) -> None:
     """A GPU dies; the training goes on."""
     paths = paths_from_environment()
@@ -91,13 +94,13 @@ def main(
     failed: list[str] = []
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
-        stage(paths)
+        stage(paths, warm=warm)
         with receiver(MACHINE_IP, RECEIVER_PORT, FOLDER / "told.jsonl") as inbox:
             for run in range(runs):
                 if run:
-                    stage(paths)
+                    stage(paths, warm=warm)
                 folder = FOLDER if runs == 1 else FOLDER / f"run-{run + 1}"
-                facts, checks = tell_once(paths, inbox, bite, folder)
+                facts, checks = tell_once(paths, inbox, bite, folder, warm=warm)
                 failed += [f"run {run + 1}: {check.name}: {check.detail}" for check in checks if not check.passed]
                 resumed = timeline.resumed_seconds(facts)
                 if resumed is not None:
@@ -109,8 +112,9 @@ def main(
     except ERRORS as error:
         sys.exit(f"error: {error}")
     if seconds:
+        what = f"{bite}, warm spares" if warm else bite
         out.print(
-            f"injection to first new step, less load, {bite}: median {statistics.median(seconds):.1f} s, "
+            f"injection to first new step, less load, {what}: median {statistics.median(seconds):.1f} s, "
             f"worst {max(seconds):.1f} s of {len(seconds)}",
             highlight=False,
         )

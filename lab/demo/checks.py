@@ -88,6 +88,20 @@ def struck_came_first(facts: Facts) -> Verdict:
     return first, f"job {facts.rival.job_id} {'still waits' if rival is None else f'started {rival:%H:%M:%S}'}"
 
 
+def spare_took_over(facts: Facts) -> Verdict:
+    """The spare's own Slurm node joined the job, its reservation lifted before the struck node was set DOWN."""
+    status, spec = facts.record.status, facts.record.spec
+    took, lifted, struck = (
+        status.replacement.spare_slurm_node,
+        status.replacement.lifted_at,
+        status.owned.slurm_struck_at,
+    )
+    if took is None or lifted is None or struck is None:
+        return False, "no spare stood by"
+    late = (lifted - struck).total_seconds()
+    return took != spec.slurm_node and late < 1.0, f"{took} for {spec.slurm_node}, lifted {late:+.2f} s from the strike"
+
+
 def pulumi_saw_nothing(facts: Facts) -> Verdict:
     red = [name for name, quiet in facts.quiet_checks.items() if not quiet]
     return not red and len(facts.quiet_checks) == 6, ", ".join(red) or f"{len(facts.quiet_checks)} looks, no change"
@@ -105,5 +119,9 @@ CHECKS: dict[str, Callable[[Facts], Verdict]] = {
 }
 
 
-def judge(facts: Facts) -> list[Check]:
-    return [Check(name, *check(facts)) for name, check in CHECKS.items()]
+WARM_CHECKS = {"the warm spare took over at the strike": spare_took_over}
+
+
+def judge(facts: Facts, *, warm: bool = False) -> list[Check]:
+    checks = CHECKS | (WARM_CHECKS if warm else {})
+    return [Check(name, *check(facts)) for name, check in checks.items()]

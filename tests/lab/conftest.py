@@ -8,12 +8,18 @@ from typing import Protocol
 
 import pytest
 
+from lab import stack
 from lab.cluster.bootstrap import kubectl as run_kubectl
 from lab.cluster.lifecycle import DataCentre
+from lab.demo.receiver import receiver
+from lab.demo.researcher import Researcher
 from lab.images.ensure import ensure_images
-from lab.machines.inventory import Inventory, load_inventory
+from lab.machines.inventory import MACHINE_IP, Inventory, load_inventory
+from lab.objects import stack_is_up
 from lab.paths import Paths, paths_from_environment
+from lab.restore import restore
 from tests.lab.machine import Machine
+from tests.lab.platform import GRACE_SECONDS, Platform, ssh_works
 
 WIPES_EVERYTHING = "wipes_everything"
 
@@ -91,3 +97,24 @@ def namespace(kubectl: Kubectl) -> Iterator[str]:
     kubectl("create", "namespace", name)
     yield name
     kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def standing(data_centre: DataCentre, lab_paths: Paths) -> Iterator[Platform]:
+    """The stack on the data centre, and somewhere for messages to go. Hosts that others have joined leave first."""
+    if not stack_is_up(lab_paths):
+        data_centre.reset()
+    stack.choose(lab_paths, warm_spares=False)
+    stack.up(lab_paths, grace_seconds=GRACE_SECONDS)
+    with receiver(MACHINE_IP, 8900) as inbox:
+        platform = Platform(lab_paths, Researcher(lab_paths, "alice"), inbox)
+        Platform.awaiting("alice can log in", lambda: ssh_works(platform.alice), 120, lambda: "ssh refuses")
+        yield platform
+
+
+@pytest.fixture
+def platform(standing: Platform) -> Platform:
+    """Everything healthy, no job, no record, no message."""
+    restore(standing.paths)
+    standing.inbox.messages.clear()
+    return standing

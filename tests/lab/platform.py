@@ -25,6 +25,8 @@ from sparewheel.api.remediation import JobRecord, NodeStage, Outcome, Remediatio
 
 JOBS = Path(__file__).parent / "jobs"
 HEAL_SECONDS = 240
+GRACE_SECONDS = 30
+"""Shorter than the stack's file says, so that a test which waits for its end is short; the demo keeps the whole."""
 
 
 @dataclass(slots=True)

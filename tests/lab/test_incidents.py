@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from lab import stack
 from lab.cluster.bootstrap import kubectl
 from lab.cluster.lifecycle import DataCentre
 from lab.demo.cluster import sparewheel
-from lab.demo.receiver import receiver
-from lab.demo.researcher import Researcher
-from lab.machines.inventory import MACHINE_IP, load_inventory
-from lab.objects import stack_is_up
-from lab.paths import Paths
-from lab.restore import restore
+from lab.machines.inventory import load_inventory
 from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.names import LABEL_VETO, NAMESPACE
 from sparewheel.api.remediation import NodeStage, Outcome, Trigger
-from tests.lab.platform import HEAL_SECONDS, Platform, ssh_works
-
-GRACE_SECONDS = 30
-"""Shorter than the stack's file says, so that a test which waits for its end is short; the demo keeps the whole."""
+from tests.lab.platform import GRACE_SECONDS, HEAL_SECONDS, Platform
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -36,26 +25,6 @@ spec:
   terminationGracePeriodSeconds: 0
   containers: [{{name: pause, image: "sparewheel.local/base:26.05", command: [sleep, infinity]}}]
 """
-
-
-@pytest.fixture(scope="session")
-def standing(data_centre: DataCentre, lab_paths: Paths) -> Iterator[Platform]:
-    """The stack on the data centre, and somewhere for messages to go. Hosts that others have joined leave first."""
-    if not stack_is_up(lab_paths):
-        data_centre.reset()
-    stack.up(lab_paths, grace_seconds=GRACE_SECONDS)
-    with receiver(MACHINE_IP, 8900) as inbox:
-        platform = Platform(lab_paths, Researcher(lab_paths, "alice"), inbox)
-        Platform.awaiting("alice can log in", lambda: ssh_works(platform.alice), 120, lambda: "ssh refuses")
-        yield platform
-
-
-@pytest.fixture
-def platform(standing: Platform) -> Platform:
-    """Everything healthy, no job, no record, no message."""
-    restore(standing.paths)
-    standing.inbox.messages.clear()
-    return standing
 
 
 def test_a_gpu_dies_and_the_job_goes_on(platform: Platform) -> None:

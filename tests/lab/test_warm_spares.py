@@ -1,0 +1,227 @@
+"""Warm spares on real Slurm: nothing ever runs on one before the strike, and the struck job is on it a second after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+
+from lab import stack
+from lab.cluster.bootstrap import kubectl
+from lab.machines.inventory import load_inventory
+from lab.restore import repair, restore, slurm
+from sparewheel.api.gpu_host import HostPhase
+from sparewheel.api.remediation import Outcome
+from tests.lab.platform import HEAL_SECONDS, Platform
+
+pytestmark = pytest.mark.timeout(600)
+
+SAVE_SECONDS = 2
+RESUME_SECONDS = 6.0
+"""The most that may pass from the save to the first new step."""
+
+
+@pytest.fixture(scope="module")
+def warm(standing: Platform) -> Iterator[Platform]:
+    """The same platform with warm spares, and as it was afterwards."""
+    restore(standing.paths)
+    stack.choose(standing.paths, warm_spares=True)
+    stack.up(standing.paths)
+    yield standing
+    restore(standing.paths)
+    stack.choose(standing.paths, warm_spares=False)
+    stack.up(standing.paths)
+    restore(standing.paths)
+
+
+@pytest.fixture
+def platform(warm: Platform) -> Platform:
+    restore(warm.paths)
+    warm.inbox.messages.clear()
+    return warm
+
+
+def spare_node(platform: Platform) -> str:
+    """The Slurm node that stands by."""
+    states = slurm(platform.paths, "sinfo -N -h -o '%N %T'").splitlines()
+    (name,) = {line.split()[0] for line in states if line.endswith(" maint")}
+    return name
+
+
+def node_of(platform: Platform, slurm_node: str) -> str:
+    return kubectl(platform.paths, "-n", "slurm", "get", "pod", slurm_node, "-o", "jsonpath={.spec.nodeName}")
+
+
+def state_of(platform: Platform, slurm_node: str) -> str:
+    return slurm(platform.paths, f"scontrol show node {slurm_node} 2>/dev/null || true")
+
+
+def reserved(platform: Platform, slurm_node: str) -> bool | None:
+    return True if f"sparewheel-spare-{slurm_node}" in slurm(platform.paths, "scontrol show res -o") else None
+
+
+def pending(platform: Platform, job: int) -> bool:
+    return platform.alice.job(job).state == "PENDING"
+
+
+def seconds_lost(platform: Platform, job: int, attempt: int = 1) -> float:
+    """From the last save to the first new step."""
+    saved = [e["time"] for e in platform.events(job) if e["event"] == "saved" and e["attempt"] == attempt - 1]
+    first = platform.await_event(job, "first_step", attempt)
+    return (datetime.fromisoformat(first["time"]) - datetime.fromisoformat(max(saved))).total_seconds()
+
+
+def test_a_spare_takes_no_work_and_its_reservation_outlives_slurmctld(platform: Platform) -> None:
+    spare = spare_node(platform)
+    everything = platform.submit(3)
+    slurm(platform.paths, f"scontrol delete reservation=sparewheel-spare-{spare}")
+    Platform.awaiting("it is reserved again", lambda: reserved(platform, spare), 10, lambda: state_of(platform, spare))
+    kubectl(platform.paths, "-n", "slurm", "delete", "pod", "slurm-controller-0", "--wait=true")
+    Platform.awaiting(
+        "slurmctld is back with it", lambda: _answers(platform, spare), 90, lambda: "slurmctld does not answer"
+    )
+    assert pending(platform, everything), "three nodes are more than users have"
+
+
+def _answers(platform: Platform, spare: str) -> bool | None:
+    try:
+        return reserved(platform, spare)
+    except Exception:  # noqa: BLE001 - no pod, no container, no daemon yet
+        return None
+
+
+def test_no_job_lands_on_a_spare_that_registers_for_the_first_time(platform: Platform) -> None:
+    """Its pod and Slurm's record of it go while jobs wait for any node; it registers as a new one."""
+    spare = spare_node(platform)
+    jobs = [platform.submit(1) for _ in range(4)]
+    slurm(platform.paths, f"scontrol update nodename={spare} state=down reason=test")
+    slurm(platform.paths, f"scontrol delete reservation=sparewheel-spare-{spare}; scontrol delete nodename={spare}")
+    kubectl(platform.paths, "-n", "slurm", "delete", "pod", spare, "--wait=true")
+    seen: list[str] = []
+    deadline = time.monotonic() + 90
+    while not seen or "MAINTENANCE" not in seen[-1] or "DRAIN" in seen[-1]:
+        assert time.monotonic() < deadline, f"it does not stand by again: {seen[-3:]}"
+        text = state_of(platform, spare)
+        if text:
+            seen.append(" ".join(text.split()))
+        time.sleep(0.1)
+    assert "DRAIN" in seen[0], f"it registers drained: {seen[0]}"
+    ran = slurm(platform.paths, f"squeue -h -w {spare} -o %i; sacct -n -X -N {spare} -S now-5minutes -o jobid")
+    assert not {str(job) for job in jobs} & set(ran.split()), f"a job ran there: {ran}"
+
+
+def test_the_struck_job_goes_on_a_second_after_its_save_and_no_rival_gets_in_between(platform: Platform) -> None:
+    spare = spare_node(platform)
+    job, (_, second) = platform.running(SAVE_SECONDS=SAVE_SECONDS)
+    small, rival = platform.submit(1), platform.submit(2)
+    platform.inject(second)
+    name = platform.incident(second).metadata.name
+    lost = seconds_lost(platform, job)
+    assert lost < RESUME_SECONDS, f"{lost:.1f} s from the save to the first new step"
+    assert pending(platform, small)
+    assert pending(platform, rival)
+    assert spare in platform.alice.nodes(job)
+    record = platform.healed(name)
+    assert record.status.replacement.spare_slurm_node == spare
+    assert f"Slurm node {spare} took the place of {record.spec.slurm_node}" in record.status.message
+    assert platform.alice.job(job).attempts == 2
+
+
+def test_a_job_that_crashed_before_the_fence_goes_on_on_the_spare(platform: Platform) -> None:
+    spare = spare_node(platform)
+    job, (_, second) = platform.running()
+    platform.alice.ssh(f"scancel --signal=TERM --full {job}")
+    Platform.awaiting(
+        "the job has ended by itself",
+        lambda: True if platform.alice.job(job).state != "RUNNING" else None,
+        60,
+        lambda: str(platform.alice.job(job)),
+    )
+    platform.inject(second, bite="silent")
+    name = platform.incident(second).metadata.name
+    platform.await_event(job, "first_step", 1)
+    assert spare in platform.alice.nodes(job)
+    platform.healed(name)
+
+
+def test_two_strikes_in_one_job_the_second_waits_for_a_spare(platform: Platform) -> None:
+    job, (first, second) = platform.running()
+    platform.inject(second)
+    one = platform.incident(second).metadata.name
+    platform.await_event(job, "first_step", 1)
+    platform.healed(one)
+    platform.inject(first)
+    two = platform.incident(first).metadata.name
+    platform.await_record(two, "it waits for a spare", lambda r: "spare" in r.status.waiting_for)
+    assert platform.node_exists(first)
+    inventory = load_inventory(platform.paths.state)
+    repair(platform.paths, [inventory.host(second)])
+    platform.await_event(job, "first_step", 2)
+    assert platform.healed(two).status.replacement.spare_host == second
+
+
+WAYS = {
+    "batch jobs": (
+        "sbatch --wrap 'sleep 600'",
+        "sbatch --no-requeue --wrap 'sleep 600'",
+    ),
+    "an array": ("sbatch --array=1-2 --wrap 'sleep 600'",),
+    "interactive": ("srun sleep 600", "salloc sleep 600"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_several_jobs_on_a_node_and_every_way_of_submitting(platform: Platform, way: str) -> None:
+    """Each is told what becomes of it; those that Slurm may start again do, on the spare."""
+    member = next(
+        line.split()[0]
+        for line in slurm(platform.paths, "sinfo -N -h -o '%N %T'").splitlines()
+        if line.endswith(" idle")
+    )
+    spare, node = spare_node(platform), node_of(platform, member)
+    for command in WAYS[way]:
+        verb, _, rest = command.partition(" ")
+        text = f"{verb} -w {member} -n 1 --mem=64 --gres=gpu:1 {rest}"
+        platform.alice.ssh(text if verb == "sbatch" else f"nohup {text} >/dev/null 2>&1 &")
+    Platform.awaiting(
+        "two jobs run there",
+        lambda: True if len(slurm(platform.paths, f"squeue -h -w {member} -t R -o %i").split()) == 2 else None,
+        60,
+        lambda: slurm(platform.paths, "squeue -a"),
+    )
+    platform.inject(node, bite="silent")
+    name = platform.incident(node).metadata.name
+    record = platform.healed(name)
+    assert len(record.status.jobs) == 2
+    assert record.status.replacement.spare_slurm_node == spare
+    for job in record.status.jobs:
+        told = platform.job_record(name, job.job_id)
+        comes_back = way == "an array" or (way == "batch jobs" and not told.not_requeued_reason)
+        assert comes_back == (told.requeued_at is not None), told.message
+    assert record.status.outcome is Outcome.HEALED
+
+
+def test_the_repaired_host_stands_by_again_under_the_struck_name(platform: Platform) -> None:
+    job, (_, second) = platform.running(SAVE_SECONDS=1)
+    platform.inject(second)
+    name = platform.incident(second).metadata.name
+    platform.await_event(job, "first_step", 1)
+    struck = platform.healed(name).spec.slurm_node
+    assert struck is not None
+    repair(platform.paths, [load_inventory(platform.paths.state).host(second)])
+    Platform.awaiting(
+        "the struck Slurm node stands by",
+        lambda: True if "MAINTENANCE" in state_of(platform, struck) and _idle(platform, struck) else None,
+        HEAL_SECONDS,
+        lambda: state_of(platform, struck),
+    )
+    assert node_of(platform, struck) == second
+    assert platform.host(second).status.phase is HostPhase.SPARE
+    assert platform.alice.job(job).state == "RUNNING"
+
+
+def _idle(platform: Platform, slurm_node: str) -> bool:
+    state = next(word for word in state_of(platform, slurm_node).split() if word.startswith("State="))
+    return "IDLE" in state and "DRAIN" not in state
