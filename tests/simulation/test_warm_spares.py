@@ -1,4 +1,4 @@
-"""Warm spares: a registered worker behind a reservation, lifted at the strike; in memory."""
+"""Warm spares: a registered worker behind a reservation, given free once the struck job can have it; in memory."""
 
 from __future__ import annotations
 
@@ -67,14 +67,18 @@ async def test_the_struck_job_gets_survivor_and_spare_at_once_and_the_rival_wait
     async with playing(world):
         await ready(world)
         job = await training(world, save_seconds=3.0)
-        rival = world.submit(8, 2)
+        small, rival = world.submit(9, 1), world.submit(8, 2)
         spare, struck = spare_of(world), next(n for n, node in world.worker_nodes().items() if node == "gpu-1")
+        survivor = next(name for name in world.worker_nodes() if name not in {spare, struck})
         fault = world.break_gpu("gpu-1")
+        await until(lambda: bool(job.completing))
+        assert set(world.slurm.reservation_table[reservation_name(spare)].nodes) == {spare, survivor}, "while it saves"
         await until(lambda: reported_attempt(job) == 1)
+        assert reservation_name(spare) not in world.slurm.reservation_table
         resumed = (world.clock.now() - fault.first_seen).total_seconds()
         assert resumed < 3.0 + 1.5 + 1.0, "the save, the load, and one second"
-        assert set(job.nodes) == {spare, next(n for n in world.worker_nodes() if n not in {spare, struck})}
-        assert rival.state == "PENDING"
+        assert set(job.nodes) == {spare, survivor}
+        assert (small.state, rival.state) == ("PENDING", "PENDING")
         await healed(world)
         record = world.record().status.replacement
         assert (record.spare_host, record.spare_slurm_node) == ("gpu-3", spare)

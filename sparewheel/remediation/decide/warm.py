@@ -7,14 +7,15 @@ also while it has no host at all, so that it can't take work wherever it comes u
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.names import REASON_REGISTERS, SLURM_REASON_PREFIX
-from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
+from sparewheel.api.remediation import FenceKind, JobRecord, Remediation
+from sparewheel.remediation.decide.observations import Gone, JobView, PodView, SlurmNodeView
 from sparewheel.remediation.decide.slurm_return import moved_by_slinky
 
 RESERVATION_PREFIX = "sparewheel-spare-"
@@ -100,9 +101,9 @@ def next_actions(worker: Worker, now: datetime) -> tuple[WarmAction, ...]:
 
 
 def protected(worker: Worker, now: datetime) -> bool:
-    """Behind a reservation that lasts."""
+    """Behind a reservation that lasts, and that keeps no other node from work."""
     kept = worker.reservation
-    if kept is None or worker.name not in kept.nodes:
+    if kept is None or kept.nodes != (worker.name,):
         return False
     return kept.end_time is None or kept.end_time - now > RENEWED_BEFORE
 
@@ -129,3 +130,24 @@ def stands_by(worker: Worker) -> bool:
 
 def in_service(slurm: SlurmNodeView) -> bool:
     return slurm.registered and not slurm.states & OUT
+
+
+SLACK = timedelta(seconds=5)
+
+
+def lift_due(remediation: Remediation, jobs: Iterable[tuple[JobRecord, JobView | Gone]], now: datetime) -> bool:
+    """May jobs start on the spare? Once each struck one waits for nothing else, or is back, or its grace is over.
+
+    Slurm puts an expedited job first, but while it saves, or lacks a node, smaller jobs may have its other nodes.
+    """
+    struck_at = remediation.status.owned.slurm_struck_at
+    if struck_at is not None and now > struck_at + timedelta(seconds=remediation.spec.grace_seconds) + SLACK:
+        return True
+    down = remediation.status.fence in {FenceKind.DOWN, FenceKind.REQUEUE}
+    return not down or all(isinstance(view, Gone) or _ready(job, view) for job, view in jobs)
+
+
+def _ready(job: JobRecord, view: JobView) -> bool:
+    if view.pending:
+        return not view.held and "COMPLETING" not in view.states
+    return view.restart_count > job.attempt_before or view.ended

@@ -33,7 +33,6 @@ from sparewheel.remediation.decide.record import (
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
 from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
 from sparewheel.remediation.decide.treated import planned
-from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages import takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import job_view, node_view, slurm_node_view
@@ -187,23 +186,15 @@ async def _strike(incident: Incident) -> None:
         return
     await _list(incident, name)
     await takeover.claim(incident)
-    crashed = any(job.crashed_by_itself for job in incident.record.status.jobs)
-    lifted: list[Change] = []
     if not _struck_already(incident, node):
         await incident.update(own_slurm(name, incident.now(), node.slurmd_start_time, foreign(node)))
-        if not crashed:
-            lifted.append(await takeover.lift(incident))
         incident.lead()
         state = "DOWN" if incident.record.status.fence is FenceKind.DOWN else "DRAIN"
         reason = slurm_reason(incident.name, fault_words(incident.record.spec.fault)[:120])
         await slurm.set_node_state(name, [state], reason)
     if incident.record.status.fence is not FenceKind.DRAIN:
         await _list(incident, name)  # a job that started between the list and the strike
-        incident.stage(_jobs_struck(incident), *lifted)
-        if crashed:
-            await incident.update()
-            await job_track.act(incident)  # held by Slurm: released before its rivals can have the spare
-        await incident.update(await takeover.lift(incident))
+        incident.stage(_jobs_struck(incident))
 
 
 async def _list(incident: Incident, name: str | None) -> None:

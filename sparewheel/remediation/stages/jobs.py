@@ -35,7 +35,7 @@ async def is_done(incident: Incident) -> bool:
 async def act(incident: Incident) -> float:
     """One look at every open job; seconds until the next look is due."""
     jobs = open_jobs(incident)
-    views = await _see(incident, jobs)
+    views = await see(incident, jobs)
     pauses: list[float] = []
     for job in jobs:
         followed = follow(incident.record, job, views.get(job.job_id, Gone()), incident.now())
@@ -45,7 +45,7 @@ async def act(incident: Incident) -> float:
     return min(pauses, default=0.0)
 
 
-async def _see(incident: Incident, jobs: list[JobRecord]) -> dict[int, JobView]:
+async def see(incident: Incident, jobs: list[JobRecord]) -> dict[int, JobView]:
     """Jobs that Slurm knows. A failed look-up raises: it is never read as gone."""
     slurm = incident.ports.slurm
     places = incident.places()

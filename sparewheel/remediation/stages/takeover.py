@@ -1,4 +1,4 @@
-"""A warm spare takes over: its reservation is lifted at the strike, and its own Slurm node joins the job.
+"""A warm spare takes over: claimed at the strike, free once the survivors have saved; its own Slurm node joins the job.
 
 The struck Slurm node doesn't come back for the job's sake: its worker comes up wherever there is room, as a spare.
 """
@@ -6,20 +6,21 @@ The struck Slurm node doesn't come back for the job's sake: its worker comes up 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_APP_INSTANCE, LABEL_APP_NAME, SLURMD_APP_NAME
-from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, ReplacementRecord
+from sparewheel.api.remediation import FenceKind, NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, Kube, KubeError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
-from sparewheel.remediation.decide.observations import PodView
-from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, replacement
+from sparewheel.remediation.decide.observations import Gone, PodView
+from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, is_open, replacement
 from sparewheel.remediation.decide.slurm_return import slurm_reason
 from sparewheel.remediation.decide.treated import on_hold
-from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, reservation_name
+from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, lift_due, reservation_name
+from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.replacer import Check
 from sparewheel.remediation.stages.views import pod_view, slurm_node_view
@@ -28,18 +29,19 @@ from sparewheel.slurm.port import Slurm, SlurmError, SlurmReservation
 RESERVATION_FLAGS = frozenset({"MAINT", "IGNORE_JOBS"})
 """MAINT: shown as maintenance, and accounted so. IGNORE_JOBS: made although a job may be there."""
 RESERVATION_USERS = ("root",)
+LIFT_LOOK_SECONDS = 0.1
 CLAIM_SECONDS = 3.0
 """The strike waits for a claim no longer than this."""
 _BEGUN = timedelta(seconds=60)
 """A reservation begins this long ago, so that a clock of ours that is ahead of Slurm's leaves no gap."""
 
 
-async def reserve(slurm: Slurm, slurm_node: str, now: datetime) -> None:
-    """Keep a Slurm node from all work."""
+async def reserve(slurm: Slurm, slurm_node: str, now: datetime, others: Collection[str] = ()) -> None:
+    """Keep a Slurm node from all work, and ``others`` with it; what runs there runs on."""
     await slurm.put_reservation(
         SlurmReservation(
             reservation_name(slurm_node),
-            nodes=(slurm_node,),
+            nodes=(slurm_node, *sorted(others)),
             users=RESERVATION_USERS,
             flags=RESERVATION_FLAGS,
             start_time=now - _BEGUN,
@@ -61,11 +63,13 @@ async def claim(incident: Incident) -> None:
     """Claim a spare that stands by, before the strike. Whatever comes in the way: the usual search finds one later."""
     pool, status = await incident.pool(), incident.record.status
     takes = pool.spec.warm_spares and status.fence in {FenceKind.DOWN, FenceKind.REQUEUE}
-    if not takes or on_hold(incident.record) or status.replacement.spare_host is not None:
+    if not takes or on_hold(incident.record):
         return
     try:
         async with asyncio.timeout(CLAIM_SECONDS):
-            await _claim(incident, pool)
+            if status.replacement.spare_host is None:
+                await _claim(incident, pool)
+            await _hold(incident)
     except (KubeError, CapacityError, SlurmError, TimeoutError) as error:
         why = str(error) or f"it took more than {CLAIM_SECONDS:g} s"
         log.warning("%s: no warm spare at the strike: %s", incident.name, why)
@@ -102,6 +106,24 @@ async def _claim(incident: Incident, pool: GpuPool) -> None:
         await incident.update(begin_once(NodeStage.REPLACED, now), replacement(claimed))
 
 
+async def _hold(incident: Incident) -> None:
+    """Before the strike the survivors go behind the spare's reservation too.
+
+    Slurm frees them as they have saved, and the job can't start yet: any small job could have them before it.
+    """
+    found = incident.record.status.replacement
+    name = found.spare_slurm_node
+    if name is None or found.lifted_at is not None:
+        return
+    slurm, now = incident.ports.slurm, incident.now()
+    comes_back = {job.job_id for job in incident.record.status.jobs if not job.not_requeued_reason}
+    before = {job.job_id: job.slurm_nodes for job in incident.record.spec.jobs_seen}
+    jobs = [job for job in await slurm.jobs() if job.job_id in comes_back]
+    held = {node for job in jobs for node in (job.nodes or before.get(job.job_id, ()))}
+    incident.lead()
+    await reserve(slurm, name, now, held - {incident.record.spec.slurm_node, name})
+
+
 async def _standing_by(incident: Incident, pool: GpuPool) -> dict[str, str]:
     """Slurm node by Node, of workers on other nodes that are registered and run nothing."""
     slurm = {node.name: slurm_node_view(node) for node in await incident.ports.slurm.nodes()}
@@ -114,27 +136,32 @@ async def _standing_by(incident: Incident, pool: GpuPool) -> dict[str, str]:
     return found
 
 
-async def lift(incident: Incident) -> Change:
-    """Let jobs start on the warm spare. A failure costs time only: it is lifted again once the spare is admitted."""
-    name = incident.record.status.replacement.spare_slurm_node
-    if name is None or incident.record.status.replacement.lifted_at is not None:
-        return _unchanged
+# -------------------------------------------------------------------- once the job is ready for it
+async def lift_when_due(incident: Incident) -> float | None:
+    """Let jobs start on the warm spare as soon as the struck ones can; seconds until the next look, None: no more.
+
+    Then they are first in the queue, and all of their nodes become free at once.
+    """
+    record = incident.record.status.replacement
+    if not is_open(incident.record) or record.spare_slurm_node is None or record.lifted_at is not None:
+        return None
+    if not await _due(incident):
+        return LIFT_LOOK_SECONDS
     incident.lead()
-    try:
-        await incident.ports.slurm.delete_reservation(reservation_name(name))
-    except SlurmError as error:
-        log.warning("%s: the reservation of %s is still there: %s", incident.name, name, error)
-        return _unchanged
+    await incident.ports.slurm.delete_reservation(reservation_name(record.spare_slurm_node))
     now = incident.now()
 
     def lifted(record: ReplacementRecord) -> None:
         record.lifted_at = record.lifted_at or now
 
-    return replacement(lifted)
+    await incident.update(replacement(lifted))
+    return None
 
 
-def _unchanged(status: RemediationStatus) -> RemediationStatus:
-    return status
+async def _due(incident: Incident) -> bool:
+    jobs = [job for job in job_track.open_jobs(incident) if not job.not_requeued_reason]
+    views = await job_track.see(incident, jobs)
+    return lift_due(incident.record, [(job, views.get(job.job_id, Gone())) for job in jobs], incident.now())
 
 
 # -------------------------------------------------------------------- after it
@@ -147,7 +174,7 @@ async def finish(incident: Incident) -> bool:
         return False
     name, slurm = here[0].hostname, incident.ports.slurm
     node = next((slurm_node_view(node) for node in await slurm.nodes() if node.name == name), None)
-    if node is None or not node.registered:
+    if node is None or not node.registered or not await _due(incident):
         return False
     incident.lead()
     await slurm.delete_reservation(reservation_name(name))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
 from sparewheel.api.names import REASON_REGISTERS, REASON_UNRESERVED
-from sparewheel.remediation.decide.observations import SlurmNodeView
+from sparewheel.api.remediation import FenceKind
+from sparewheel.remediation.decide.observations import Gone, JobView, SlurmNodeView
 from sparewheel.remediation.decide.slurm_return import slurm_reason
 from sparewheel.remediation.decide.warm import (
     OUT,
@@ -20,12 +21,13 @@ from sparewheel.remediation.decide.warm import (
     WarmAction,
     Worker,
     left_behind,
+    lift_due,
     next_actions,
     place_of,
     protected,
 )
 from tests.support.clocks import START
-from tests.support.incidents import at, worker
+from tests.support.incidents import at, fenced, job, worker
 
 NOW = START
 OWNER = "pool/gpu"
@@ -154,3 +156,25 @@ def test_never_in_service_without_protection(
         assert slurm is not None
         assert slurm.states & OUT
         assert slurm.reason != "bad HBM"
+
+
+@pytest.mark.parametrize(
+    ("view", "due"),
+    [
+        (job(), False),
+        (job(states={"PENDING", "COMPLETING", "EXPEDITING"}, restart_count=1), False),
+        (job(states={"PENDING", "EXPEDITING"}, restart_count=1), True),
+        (job(states={"PENDING", "REQUEUE_HOLD"}, state_reason="JobHeldUser", restart_count=1), False),
+        (job(restart_count=1), True),
+        (job(states={"COMPLETED"}), True),
+        (Gone(), True),
+    ],
+)
+def test_the_spare_is_free_once_the_struck_job_can_have_it(view: JobView | Gone, due: bool) -> None:
+    record = fenced(struck=1.0)
+    struck = [(record.status.jobs[0], view)]
+    assert lift_due(record, struck, at(2)) is due
+    assert lift_due(record, struck, at(1 + record.spec.grace_seconds + 6)), "the grace is over"
+    assert lift_due(record, [], at(2)), "nobody waits for it"
+    record.status.fence = FenceKind.DRAIN
+    assert lift_due(record, struck, at(2)), "jobs on a drained node run on"
