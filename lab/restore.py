@@ -132,7 +132,7 @@ def _amiss(paths: Paths) -> list[str]:
     states = slurm(paths, "sinfo -N -h -o '%N %T'").splitlines()
     idle = {line.split()[0] for line in states if line.endswith(" idle")}
     standing_by = {line.split()[0] for line in states if line.endswith(" maint")}
-    spares = sum(pool.spec.spares for pool in pools(paths) if pool.spec.warm_spares)
+    spares = sum(pool.spec.spares for pool in known if pool.spec.warm_spares)
     if len(idle) != wanted or len(standing_by) < spares:
         amiss.append(f"Slurm says {', '.join(sorted(set(states))) or 'no node'}")
     return amiss
