@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from lab.cluster.bootstrap import kubectl
+from lab.cluster.lifecycle import DataCentre
 from lab.demo.cluster import StoryError, await_, node_of_worker, sparewheel
 from lab.demo.receiver import Inbox
 from lab.demo.researcher import Researcher, ResearcherError
+from lab.machines.inventory import load_inventory
 from lab.objects import hosts, remediations
 from lab.paths import Paths
 from sparewheel.api.gpu_host import GpuHost, HostPhase
@@ -128,6 +130,12 @@ class Platform:
         finally:
             for name in spares:
                 self._patch_host(name, {"status": {"phase": HostPhase.SPARE, "reason": ""}})
+
+    def give_back(self, name: str) -> None:
+        """A quarantined host repaired, and a spare again, while an incident waits for one."""
+        DataCentre(self.paths).repair(load_inventory(self.paths.state).host(name))
+        kubectl(self.paths, "delete", "node", name, "--ignore-not-found", "--wait=true")
+        self._patch_host(name, {"status": {"phase": HostPhase.SPARE, "reason": "", "nodeName": None}})
 
     def _patch_host(self, name: str, patch: dict[str, Any]) -> None:
         kubectl(
