@@ -9,10 +9,11 @@ import pytest
 from sparewheel.api.names import REASON_UNRESERVED
 from sparewheel.api.remediation import Outcome
 from sparewheel.remediation.decide.warm import reservation_name
-from sparewheel.slurm.memory import MemoryJob
+from sparewheel.remediation.stages.takeover import reserve
+from sparewheel.slurm.memory import MemoryJob, MemoryNode
 from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
 from tests.support.play import healed, playing, training
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import POOL, World, reported_attempt, until
 
 pytestmark = pytest.mark.looptime
 
@@ -207,3 +208,13 @@ async def test_switched_off_the_reservations_go_from_those_that_serve() -> None:
         world.put_pool(warm_spares=False)
         world.capacity.hosts["gpu-3"].phase = "Active"
         await until(lambda: reservation_name(spare) not in world.slurm.reservation_table)
+
+
+async def test_switched_off_a_reservation_goes_also_when_its_worker_is_just_not_there() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        world.slurm.node_table[f"{POOL}-9"] = MemoryNode(f"{POOL}-9")
+        await reserve(world.slurm, f"{POOL}-9", world.clock.now())
+        world.put_pool(warm_spares=False)
+        await until(lambda: reservation_name(f"{POOL}-9") not in world.slurm.reservation_table)

@@ -53,13 +53,14 @@ class WarmSpares:
         pool = self.state.pools.get(name)
         if pool is None or self._cold.get(name, -1) == pool.metadata.generation:
             return None
-        if not pool.spec.warm_spares and not await self._left_over():
+        left_over = [] if pool.spec.warm_spares else await self._left_over(pool)
+        if not pool.spec.warm_spares and not left_over:
             self._cold[name] = pool.metadata.generation
             return None
         found = await self._workers(pool)
-        if not pool.spec.warm_spares and not any(worker.reservation is not None for worker in found):
-            self._cold[name] = pool.metadata.generation
-            return None
+        for reservation in sorted(set(left_over) - {reservation_name(worker.name) for worker in found}):
+            self._must_lead()
+            await self.ports.slurm.delete_reservation(reservation)  # of a worker that is no more
         settled = True
         for worker in found:
             for action in self._allowed(pool, next_actions(worker, self.ports.clock.now())):
@@ -75,10 +76,10 @@ class WarmSpares:
         return actions if pool.spec.warm_spares else tuple(one for one in actions if one is WarmAction.LIFT)
 
     # ---------------------------------------------------------------- looking
-    async def _left_over(self) -> bool:
-        """A reservation of ours, of a time when a pool kept warm spares. One look-up, however many nodes there are."""
-        kept = await self.ports.slurm.reservations()
-        return any(one.name.startswith(RESERVATION_PREFIX) for one in kept)
+    async def _left_over(self, pool: GpuPool) -> list[str]:
+        """Reservations of a time when the pool kept warm spares, also of workers that are just being made again."""
+        mine = f"{RESERVATION_PREFIX}{pool.spec.node_set_ref.name}-"
+        return [one.name for one in await self.ports.slurm.reservations() if one.name.startswith(mine)]
 
     async def _workers(self, pool: GpuPool) -> list[Worker]:
         """Read afresh; a look-up that fails ends the look."""
