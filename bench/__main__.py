@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 
-from bench.results import RESULTS
+from bench.results import RESULTS, show
 from lab.toolchain.progress import note
 
 MEASUREMENTS = {
@@ -29,8 +29,7 @@ def main() -> int:
             failed.append(name)
     figures: dict[str, float] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     print(f"\nAll figures ({RESULTS}):")
-    for name, value in sorted(figures.items()):
-        print(f"{name:<48} {value:12.3f}")
+    show(dict(sorted(figures.items())))
     if failed:
         print(f"Not measured: {', '.join(failed)}; what each printed above says why.")
     return 1 if failed else 0

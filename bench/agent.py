@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.agent_lines import measure as measure_lines
 from bench.processes import await_, cpu_seconds, memory_mb
-from bench.results import keep
+from bench.results import keep, show
 from lab.api_server import running_api_server
 from lab.toolchain.progress import note
 from sparewheel.api.crd import crd_manifests
@@ -85,8 +85,7 @@ def measure() -> dict[str, float]:
 def main() -> int:
     figures = measure()
     keep(figures)
-    for name, value in figures.items():
-        print(f"{name:<44} {value:12.3f}")
+    show(figures)
     return 0
 
 

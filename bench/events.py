@@ -11,10 +11,7 @@ from typing import Any, cast
 
 from bench.processes import memory_mb
 from bench.results import keep
-from bench.scale.fleet import POOL_SIZE, health_status, node_body, node_name, node_status, pool_of, xid_79
-from sparewheel.api.base import ObjectMeta
-from sparewheel.api.gpu_pool import GpuPool, GpuPoolSpec, NodeSetRef, WarmBackend
-from sparewheel.api.names import LABEL_POOL
+from bench.scale.fleet import health_status, node_body, node_name, node_status, pool_body, pool_of, xid_79
 from sparewheel.api.remediation import Remediation
 from sparewheel.clock import SystemClock
 from sparewheel.kube.informer import Informer
@@ -37,15 +34,6 @@ def report(index: int, number: int) -> Json:
     status = health_status(index, [mild] if number % MILD_EVERY == 0 else [])
     metadata = {"name": node_name(index), "resourceVersion": str(number)}
     return {"apiVersion": "sparewheel.dev/v1alpha1", "kind": "NodeHealth", "metadata": metadata, "status": status}
-
-
-def pool_body(name: str) -> Json:
-    spec = GpuPoolSpec(
-        size=POOL_SIZE,
-        backend=WarmBackend(node_selector={LABEL_POOL: name}),
-        node_set_ref=NodeSetRef(namespace="slurm", name=name),
-    )
-    return GpuPool(metadata=ObjectMeta(name=name), spec=spec).to_wire()
 
 
 def no_incident(record: Remediation) -> None:

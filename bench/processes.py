@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from lab.waiting import wait_for
+
 
 class BenchError(Exception):
     """A measurement could not be made; the message says which condition was not met."""
@@ -16,10 +18,7 @@ class BenchError(Exception):
 def await_(what: str, seconds: float, holds: Callable[[], bool], pause_seconds: float = 0.05) -> float:
     """Seconds until ``holds()`` is true; BenchError when it isn't within ``seconds``."""
     started = time.monotonic()
-    while not holds():
-        if time.monotonic() - started > seconds:
-            raise BenchError(f"{what}: not within {seconds:.0f} s")
-        time.sleep(pause_seconds)
+    wait_for(holds, seconds, lambda: f"not seen: {what}", BenchError, look_seconds=pause_seconds)
     return time.monotonic() - started
 
 

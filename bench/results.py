@@ -11,6 +11,12 @@ from lab.toolchain.paths import REPOSITORY
 RESULTS = REPOSITORY / "build" / "bench" / "results.json"
 
 
+def show(figures: Mapping[str, float]) -> None:
+    """One line for each."""
+    for name, value in figures.items():
+        print(f"{name:<48} {value:12.3f}")
+
+
 def keep(figures: Mapping[str, float], path: Path = RESULTS) -> None:
     """Put the figures into the file; others that are there stay."""
     known: dict[str, float] = json.loads(path.read_text("utf-8")) if path.exists() else {}

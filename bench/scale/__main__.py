@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.processes import BenchError, await_, cpu_seconds, memory_mb
-from bench.results import keep
+from bench.results import keep, show
 from bench.scale.calls import USER, Audit, most_in_a_second
 from bench.scale.fleet import make_fleet, node_name, report, xid_79
 from bench.scale.kwok import heartbeats
@@ -191,8 +191,7 @@ def main() -> None:
             raise SystemExit(f"{error}\nThe end of the controller's log:\n{end}") from None
     if found.nodes == known.nodes:
         keep(figures)
-    for name, value in figures.items():
-        print(f"{name:<44} {value:10.3f}")
+    show(figures)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,15 @@ def pool_of(index: int) -> str:
     return f"pool-{index // POOL_SIZE:02d}"
 
 
+def pool_body(name: str, size: int = POOL_SIZE) -> Json:
+    spec = GpuPoolSpec(
+        size=size,
+        backend=WarmBackend(node_selector={LABEL_POOL: name}),
+        node_set_ref=NodeSetRef(namespace="slurm", name=name),
+    )
+    return GpuPool(metadata=ObjectMeta(name=name), spec=spec).to_wire()
+
+
 def node_body(index: int) -> Json:
     labels = {f"feature.node.example.com/attribute-{number:03d}": f"value-{number}" for number in range(NODE_LABELS)}
     ours = {LABEL_POOL: pool_of(index), LABEL_ROLE: ROLE_ACTIVE, LABEL_HOST: node_name(index)}
@@ -118,12 +127,7 @@ async def make_fleet(kube: KubeClient, count: int, say: Callable[[str], None]) -
     )
     await kube.create(REMEDIATION_POLICY, policy.to_wire(), NAMESPACE)
     for name in sorted({pool_of(index) for index in range(count)}):
-        spec = GpuPoolSpec(
-            size=min(count, POOL_SIZE),
-            backend=WarmBackend(node_selector={LABEL_POOL: name}),
-            node_set_ref=NodeSetRef(namespace="slurm", name=name),
-        )
-        await kube.create(GPU_POOL, GpuPool(metadata=ObjectMeta(name=name), spec=spec).to_wire(), NAMESPACE)
+        await kube.create(GPU_POOL, pool_body(name, min(count, POOL_SIZE)), NAMESPACE)
     say(f"making {count} Nodes")
     await each(count, lambda index: _node(kube, index))
     say(f"making {count} workers and reports")
