@@ -71,6 +71,16 @@ class Platform:
         """Nodes that a running job is on, the batch host's first."""
         return [node_of_worker(self.paths, name) for name in self.alice.nodes(job)]
 
+    def end_by_itself(self, job: int) -> None:
+        """Its ranks are told to end, by nobody's fault; the batch script ends non-zero."""
+        self.alice.ssh(f"scancel --signal=TERM --full {job}")
+        self.awaiting(
+            "the job has ended by itself",
+            lambda: True if self.alice.job(job).state != "RUNNING" else None,
+            60,
+            lambda: str(self.alice.job(job)),
+        )
+
     def inject(self, node: str, bite: str = "crash", fault: str = "xid79") -> None:
         sparewheel(self.paths, "inject", fault, "--node", node, "--gpu", "3", "--bite", bite)
 

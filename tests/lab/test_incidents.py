@@ -128,14 +128,7 @@ def test_a_job_that_crashed_before_the_fence_comes_back(platform: Platform) -> N
     """The rank dies and the batch script ends non-zero; the kernel's line comes only then."""
     job, (_, second) = platform.running()
     platform.alice.ssh(f"scontrol show job {job} >/dev/null")
-    slurm_kill = f"scancel --signal=TERM --full {job}"
-    platform.alice.ssh(slurm_kill)
-    Platform.awaiting(
-        "the job has ended by itself",
-        lambda: True if platform.alice.job(job).state != "RUNNING" else None,
-        60,
-        lambda: str(platform.alice.job(job)),
-    )
+    platform.end_by_itself(job)
     platform.inject(second, bite="silent")
     name = platform.incident(second).metadata.name
     platform.await_event(job, "first_step", 1)

@@ -150,13 +150,7 @@ def test_the_struck_job_goes_on_a_second_after_its_save_and_no_rival_gets_in_bet
 def test_a_job_that_crashed_before_the_fence_goes_on_on_the_spare(platform: Platform) -> None:
     spare = spare_node(platform)
     job, (_, second) = platform.running()
-    platform.alice.ssh(f"scancel --signal=TERM --full {job}")
-    Platform.awaiting(
-        "the job has ended by itself",
-        lambda: True if platform.alice.job(job).state != "RUNNING" else None,
-        60,
-        lambda: str(platform.alice.job(job)),
-    )
+    platform.end_by_itself(job)
     platform.inject(second, bite="silent")
     name = platform.incident(second).metadata.name
     platform.await_event(job, "first_step", 1)
