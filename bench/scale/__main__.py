@@ -182,6 +182,10 @@ def main() -> None:
     parser.add_argument("--struck", type=int, default=known.struck)
     parser.add_argument("--rate", type=float, default=known.rate)
     found = parser.parse_args()
+    least = (TRICKLE + found.struck) * NODES_PER_JOB
+    if found.nodes < least:
+        why = f"{TRICKLE} and {found.struck} faults, each in a job of its own, need {least}"
+        parser.error(f"--nodes {found.nodes}: {why}")
     with tempfile.TemporaryDirectory(prefix="sparewheel-bench-") as folder:
         try:
             figures = asyncio.run(measure(Wanted(found.nodes, found.struck, found.rate), Path(folder)))
