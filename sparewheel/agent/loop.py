@@ -25,6 +25,8 @@ class Pace:
     heartbeat_seconds: float = 5.0
     busy_heartbeat_seconds: float = 1.0
     retry_seconds: float = 1.0
+    glance_seconds: float = 1.0
+    """Between two looks at new processes: a job shorter than this may have been here unseen."""
 
 
 class Agent:
@@ -50,6 +52,7 @@ class Agent:
         self._told: list[OpenFault] = []
         self._next_heartbeat_seconds = 0.0
         self._next_try_seconds = 0.0
+        self._next_glance_seconds = 0.0
 
     def tick(self, now: datetime, monotonic_seconds: float) -> None:
         """One turn; never raises ApiError: a report that could not be written is due again after ``retry_seconds``."""
@@ -64,6 +67,9 @@ class Agent:
                 self._watcher.gpu_was_reset(*reset)
             self._watcher.read_devices(now, monotonic_seconds)
             self._watcher.read_jobs(now)
+        elif monotonic_seconds >= self._next_glance_seconds:
+            self._watcher.glance_at_jobs(now)
+            self._next_glance_seconds = monotonic_seconds + self._pace.glance_seconds
         if self._node_state is not None:
             self._node_state.write(self._watcher.seen, always=due)  # before the API server is asked for anything
         pending = bool(new_faults(self._told, self._watcher.seen.faults))

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from pathlib import Path
 
 _KEY = b"SLURM_JOB_ID="
 
 
-def job_processes(proc: Path) -> dict[int, int]:
-    """``{job id: processes}`` from a host's ``/proc``. Raises OSError when the folder itself cannot be read.
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """``jobs``: ``{job id: processes}``; ``pids``: every process that there is."""
 
-    A process that ends while being read is simply not there; a zombie has an empty environment and does not count.
+    jobs: dict[int, int]
+    pids: frozenset[str]
+
+
+def job_processes(proc: Path, known: AbstractSet[str] = frozenset()) -> Processes:
+    """From a host's ``/proc``; of the processes ``known`` by now nothing is read, so ``jobs`` leaves them out.
+
+    Raises OSError when the folder itself cannot be read. A process that ends while being read is simply not there; a
+    zombie has an empty environment and does not count.
     """
-    found: Counter[int] = Counter()
-    for entry in proc.iterdir():
-        if not entry.name.isdigit():
-            continue
+    jobs: Counter[int] = Counter()
+    pids = frozenset(entry.name for entry in proc.iterdir() if entry.name.isdigit())
+    for pid in pids - known:
         try:
-            environment = (entry / "environ").read_bytes()
+            environment = (proc / pid / "environ").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             continue
         for variable in environment.split(b"\0"):
             if variable.startswith(_KEY) and variable[len(_KEY) :].isdigit():
-                found[int(variable[len(_KEY) :])] += 1
+                jobs[int(variable[len(_KEY) :])] += 1
                 break
-    return dict(found)
+    return Processes(dict(jobs), pids)

@@ -33,6 +33,8 @@ class Seen:
     seen_hcas: int | None = None
     faults: list[OpenFault] = field(default_factory=list[OpenFault])
     jobs: dict[int, int] | None = None
+    jobs_left: frozenset[int] = frozenset()
+    """Jobs that had processes a moment ago."""
     jobs_observed: datetime | None = None
     malformed_lines: int = 0
     kernel_log_sequence: int | None = None
@@ -68,6 +70,12 @@ def _sighting_wire(sighting: Sighting) -> dict[str, Any]:
     return body if sighting.job_id is None else {**body, "jobId": sighting.job_id}
 
 
+def _jobs_wire(seen: Seen) -> list[dict[str, int]]:
+    """Those that have just left are there with no process: a job may end before the fault that ended it is told."""
+    alive = seen.jobs or {}
+    return [{"jobId": job, "processes": alive.get(job, 0)} for job in sorted({*alive, *seen.jobs_left})]
+
+
 def status_wire(seen: Seen, *, now: datetime, version: str, interval_seconds: float) -> dict[str, Any]:
     """NodeHealth's status. Lists are whole, so a merge patch replaces them; a failed look-up is written as null."""
     return {
@@ -78,7 +86,7 @@ def status_wire(seen: Seen, *, now: datetime, version: str, interval_seconds: fl
         "gpus": {"expected": seen.expected_gpus, "seen": seen.seen_gpus},
         "hcas": {"expected": seen.expected_hcas, "seen": seen.seen_hcas},
         "faults": [fault_wire(fault) for fault in seen.faults],
-        "jobs": [{"jobId": job, "processes": count} for job, count in sorted((seen.jobs or {}).items())],
+        "jobs": _jobs_wire(seen),
         "jobsObservedTime": rfc3339(seen.jobs_observed) if seen.jobs is not None and seen.jobs_observed else None,
         "malformedLines": seen.malformed_lines,
         "kernelLogSequence": seen.kernel_log_sequence,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 CHUNKS_A_TURN = 8
 """Chunks of the kernel log read in one turn: in a flood too, a heartbeat is never late for more than a second."""
 
+JOBS_LEFT_KEPT = timedelta(seconds=30)
+"""How long a job without processes stays in the report, as long as a crash may come before its fault."""
+
 
 class Watcher:
     """Keeps ``seen`` up to date. ``allow_drills``: records that user space marked as a drill count."""
@@ -48,6 +52,8 @@ class Watcher:
         self._allow_drills = allow_drills
         self._streams = {drill: (LineReader(), Judge(overrides)) for drill in (False, True)}  # a drill hides no fault
         self._expected_gpus, self._adapters = expected_gpus, adapters
+        self._alive_at: dict[int, datetime] = {}
+        self._pids: frozenset[str] = frozenset()
         self.seen = Seen(
             boot_id=boot_id,
             expected_gpus=expected_gpus or 0,
@@ -157,10 +163,27 @@ class Watcher:
 
     def read_jobs(self, now: datetime) -> None:
         try:
-            self.seen.jobs, self.seen.jobs_observed = job_processes(self._proc), now
+            found = job_processes(self._proc)
         except OSError as error:
             log.warning("processes cannot be listed, jobs are unknown: %s", error)
             self.seen.jobs = None
+            return
+        self.seen.jobs, self.seen.jobs_observed, self._pids = found.jobs, now, found.pids
+        self._remember_jobs(now)
+
+    def glance_at_jobs(self, now: datetime) -> None:
+        """Processes that came since the last whole look: a job may come and go between two of those."""
+        if self.seen.jobs is None:
+            return
+        with suppress(OSError):  # the whole look says so
+            self.seen.jobs |= job_processes(self._proc, self._pids).jobs
+            self._remember_jobs(now)
+
+    def _remember_jobs(self, now: datetime) -> None:
+        jobs = self.seen.jobs or {}
+        self._alive_at |= dict.fromkeys(jobs, now)
+        self._alive_at = {job: at for job, at in self._alive_at.items() if now - at <= JOBS_LEFT_KEPT}
+        self.seen.jobs_left = frozenset(self._alive_at.keys() - jobs.keys())
 
 
 def _fault_from(row: Mapping[str, Any]) -> OpenFault | None:

@@ -22,6 +22,7 @@ class JobProcesses(ApiModel):
 
     job_id: int
     processes: int = Field(ge=0)
+    """0: it had some a moment ago."""
 
 
 class NodeAction(ApiModel):

@@ -19,10 +19,11 @@ from lab.demo.cluster import StoryError, await_, node_of_worker, sparewheel
 from lab.demo.receiver import Inbox
 from lab.demo.researcher import Researcher, ResearcherError
 from lab.machines.inventory import load_inventory
-from lab.objects import hosts, remediations
+from lab.objects import hosts, objects, remediations
 from lab.paths import Paths
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.names import CONTROLLER_LEASE, NAMESPACE
+from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import JobRecord, NodeStage, Outcome, Remediation
 
 JOBS = Path(__file__).parent / "jobs"
@@ -57,7 +58,8 @@ class Platform:
             lambda: next((e for e in self.events(job) if (e["event"], e["attempt"]) == (name, attempt)), None),
             seconds,
             lambda: (
-                f"events: {[(e['event'], e['attempt'], e['rank']) for e in self.events(job)]}; {self.alice.job(job)}"
+                f"events: {[(e['event'], e['attempt'], e['rank']) for e in self.events(job)]}; {self.alice.job(job)}; "
+                + "; ".join(self.say(r.metadata.name) for r in remediations(self.paths))
             ),
         )
 
@@ -70,6 +72,16 @@ class Platform:
     def nodes_of(self, job: int) -> list[str]:
         """Nodes that a running job is on, the batch host's first."""
         return [node_of_worker(self.paths, name) for name in self.alice.nodes(job)]
+
+    def seen_by_agent(self, job: int, node: str) -> None:
+        """A job that has ended is known by what was seen of it; one that ends within a look is not."""
+
+        def seen() -> list[int]:
+            healths = [NodeHealth.from_wire(item) for item in objects(self.paths, "nodehealths")]
+            return [one.job_id for health in healths if health.metadata.name == node for one in health.status.jobs]
+
+        what = f"the agent on {node} has seen job {job}"
+        self.awaiting(what, lambda: True if job in seen() else None, 30, lambda: f"seen: {seen()}")
 
     def end_by_itself(self, job: int) -> None:
         """Its ranks are told to end, by nobody's fault; the batch script ends non-zero."""

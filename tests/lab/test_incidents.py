@@ -127,7 +127,7 @@ def test_a_lost_host_is_proven_off_before_its_pod_is_given_away(platform: Platfo
 def test_a_job_that_crashed_before_the_fence_comes_back(platform: Platform) -> None:
     """The rank dies and the batch script ends non-zero; the kernel's line comes only then."""
     job, (_, second) = platform.running()
-    platform.alice.ssh(f"scontrol show job {job} >/dev/null")
+    platform.seen_by_agent(job, second)
     platform.end_by_itself(job)
     platform.inject(second, bite="silent")
     name = platform.incident(second).metadata.name

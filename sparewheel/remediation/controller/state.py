@@ -164,8 +164,7 @@ class State:
         self.heartbeats.hear(name, value, self.clock.monotonic_seconds())
         if changed and status.jobs_observed_time is not None:
             for job in status.jobs:
-                if job.processes:
-                    self.remember_job(f"node/{name}", job.job_id)
+                self.remember_job(f"node/{name}", job.job_id)
 
     # ---------------------------------------------------------------- records
     def put_record(self, record: Remediation) -> None:

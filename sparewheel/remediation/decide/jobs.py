@@ -47,7 +47,7 @@ def victims(
 
     ``remembered``: jobs seen alive on the node shortly before, and where else they ran. An expedited job that failed
     by itself was requeued by Slurm (held, or at once where an Epilog failed): it has left the node, and is known only
-    so. ``places``: Slurm node name to Node, for people to read.
+    so; where else it ran may not be known. ``places``: Slurm node name to Node, for people to read.
     """
     since = fault_seen - timedelta(seconds=window_seconds)
     found: list[JobRecord] = []
@@ -58,7 +58,7 @@ def victims(
         elif on_node and _failed(job) and job.end_time is not None and since <= job.end_time:
             found.append(_record(job, crashed=True, attempt=job.restart_count, stopped=job.end_time))
         elif job.job_id in remembered and job.restart_count > 0 and _left_again(job, on_node=on_node, since=since):
-            nodes = remembered[job.job_id]
+            nodes = remembered[job.job_id] or frozenset({slurm_node})
             before = replace(job, nodes=nodes, hosts=tuple(sorted(places.get(node, node) for node in nodes)))
             found.append(_record(before, crashed=True, attempt=job.restart_count - 1, stopped=fault_seen))
     return found

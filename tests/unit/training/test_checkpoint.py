@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,43 +78,56 @@ def unaware(_fence: Fence) -> None:
     """What a fence looks like through a stale cache: nobody newer there."""
 
 
-def kill_at(point: int, action: Callable[[Pace], None]) -> bool:
+FRESH = multiprocessing.get_context("forkserver")
+"""Forked from a small process without threads: quick, and nothing of the test run is copied."""
+FRESH.set_forkserver_preload(["__main__", __name__])
+
+
+def kill_at(point: int, action: Callable[[Path, Pace], None], run_dir: Path) -> bool:
     """Run `action` in a process that is killed at its `point`-th step of writing. False: it ended before that."""
-    pid = os.fork()
-    if pid == 0:
-        left = point
+    process = FRESH.Process(target=run_until, args=(point, action, run_dir))
+    process.start()
+    process.join()
+    assert process.exitcode in {0, KILLED}
+    return process.exitcode == KILLED
 
-        def count(_done: int = 0, _total: int = 0) -> None:
-            nonlocal left
-            if left == 0:
-                os._exit(KILLED)
-            left -= 1
 
-        def counted(function: Callable[..., object]) -> Callable[..., object]:
-            def call(*arguments: object, **named: object) -> object:
-                count()
-                result = function(*arguments, **named)
-                count()
-                return result
+def run_until(point: int, action: Callable[[Path, Pace], None], run_dir: Path) -> None:
+    left = point
 
-            return call
+    def count(_done: int = 0, _total: int = 0) -> None:
+        nonlocal left
+        if left == 0:
+            os._exit(KILLED)
+        left -= 1
 
-        for owner, name in (
-            (os, "fsync"),
-            (Path, "rename"),
-            (Path, "mkdir"),
-            (Path, "unlink"),
-            (os, "unlink"),
-            (os, "rmdir"),
-        ):
-            setattr(owner, name, counted(getattr(owner, name)))
-        try:
-            action(count)
-        finally:
-            os._exit(0 if sys.exc_info()[0] is None else 1)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    assert code in {0, KILLED}
-    return code == KILLED
+    def counted(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **named: object) -> object:
+            count()
+            result = function(*arguments, **named)
+            count()
+            return result
+
+        return call
+
+    for owner, name in (
+        (os, "fsync"),
+        (Path, "rename"),
+        (Path, "mkdir"),
+        (Path, "unlink"),
+        (os, "unlink"),
+        (os, "rmdir"),
+    ):
+        setattr(owner, name, counted(getattr(owner, name)))
+    action(run_dir, count)
+
+
+def save_another(run_dir: Path, pace: Pace) -> None:
+    save(Checkpoints(run_dir, FIRST, pace=pace), 20)
+
+
+def remove_older(run_dir: Path, _pace: Pace) -> None:
+    Checkpoints(run_dir, FIRST).prune(keep=2)
 
 
 def test_a_save_killed_at_any_point_leaves_the_old_checkpoint_or_the_new_one(memory: Path) -> None:
@@ -122,7 +135,7 @@ def test_a_save_killed_at_any_point_leaves_the_old_checkpoint_or_the_new_one(mem
     for points in itertools.count(1):
         run_dir = memory / str(points)
         save(Checkpoints(run_dir, FIRST), 10)
-        killed = kill_at(points - 1, lambda pace, run_dir=run_dir: save(Checkpoints(run_dir, FIRST, pace=pace), 20))
+        killed = kill_at(points - 1, save_another, run_dir)
         step = newest_step(run_dir, FIRST)
         assert step in {10, 20}
         seen.add(step)
@@ -140,7 +153,7 @@ def test_a_removal_killed_at_any_point_leaves_the_newest(memory: Path) -> None:
         run_dir = memory / str(points)
         for step in (10, 20, 30, 40):
             save(Checkpoints(run_dir, FIRST), step)
-        killed = kill_at(points - 1, lambda _pace, run_dir=run_dir: Checkpoints(run_dir, FIRST).prune(keep=2))
+        killed = kill_at(points - 1, remove_older, run_dir)
         assert newest_step(run_dir, FIRST) == 40
         assert Checkpoints(run_dir, FIRST).is_whole(30)
         if not killed:

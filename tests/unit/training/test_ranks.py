@@ -33,19 +33,24 @@ def say(word):
 TERMINATED = 143
 
 
-def start(body: str) -> subprocess.Popen[str]:
-    """Start `body` and wait for its line 'ready'."""
+def start(body: str) -> subprocess.Popen[bytes]:
+    """Start `body` and wait for its line 'ready'; no later line waits unseen in a buffer of ours."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + body], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", PRELUDE + body], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+    assert process.stdout.readline() == b"ready\n"
     return process
 
 
-def terminate(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    process.send_signal(signal.SIGTERM)
+def said(process: subprocess.Popen[bytes]) -> tuple[str, str]:
     out, err = process.communicate(timeout=30)
+    return out.decode(), err.decode()
+
+
+def terminate(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    process.send_signal(signal.SIGTERM)
+    out, err = said(process)
     return process.returncode, out, err
 
 
@@ -95,7 +100,7 @@ def test_waiting_for_sigterm_ends_with_it_or_with_the_time() -> None:
     assert terminate(start(body.replace("SECONDS", "60")))[:2] == (TERMINATED, "")
     assert time.monotonic() - began < 10
     process = start(body.replace("SECONDS", "0.5"))
-    out, _ = process.communicate(timeout=20)
+    out, _ = said(process)
     assert (process.returncode, out) == (0, "over\n")
 
 
@@ -107,5 +112,4 @@ while living_children():
     time.sleep(0.05)
 say('gone')
 """
-    out, err = start(body).communicate(timeout=20)
-    assert (out, err) == ("gone\n", "")
+    assert said(start(body)) == ("gone\n", "")
