@@ -21,8 +21,8 @@ from sparewheel.capacity.choose import (
 )
 from sparewheel.capacity.claims import ClaimedError, claim_first, is_free, let_go, owner_of
 from sparewheel.capacity.claims import holds as holds_claim
-from sparewheel.capacity.hosts import entering, hosts_of, read_host
-from sparewheel.capacity.nodes import edit_node, seating
+from sparewheel.capacity.hosts import entering, hosts_of, read_host, sync_hosts
+from sparewheel.capacity.nodes import edit_node, nodes_of, seating
 from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Inventory, Proof, UnfitError
 from sparewheel.capacity.providers import ProviderOf
 from sparewheel.capacity.steps import Site
@@ -75,6 +75,8 @@ class PoolReplacer:
         """The host that ``owner`` holds already, else the best free one that it gets, and why that one."""
         site, now = await self._site(pool), self.clock.now()
         look = await self._look(site, near_host)
+        if await self._list_new(site, look):
+            look = await self._look(site, near_host)
         need, listed = look.need, look.listed
 
         def fits(host: GpuHost) -> bool:
@@ -161,6 +163,18 @@ class PoolReplacer:
         hosts = await hosts_of(self.kube, site.namespace, site.pool.metadata.name)
         need = need_of(site.pool, next((host for host in hosts if host.spec.host == near_host), None))
         return _Look(hosts, listed, [as_listed(host, listed) for host in hosts if host.spec.host in listed], need)
+
+    async def _list_new(self, site: Site, look: _Look) -> bool:
+        """Machines that the inventory has and the pool doesn't: new ones, and repaired ones given back. True: some.
+
+        The pool's own look is not made while an incident of the pool is open, which may wait for just these.
+        """
+        known = {host.spec.host for host in look.hosts}
+        new = [machine for name, machine in look.listed.items() if name not in known]
+        if new:
+            nodes = await nodes_of(self.kube, site.pool.metadata.name, {machine.host for machine in new})
+            await sync_hosts(self.kube, site.pool, new, nodes, self.clock, site.before_write)
+        return bool(new)
 
     async def _still_fit(self, site: Site, found: GpuHost, near_host: str | None) -> None:
         """Looked at afresh, right before the claim is used: a spare may have fallen ill while it stood by."""

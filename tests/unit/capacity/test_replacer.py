@@ -103,6 +103,13 @@ async def test_no_spare_is_none(scene: Scene) -> None:
     assert (await scene.replacer.claim_spare(scene.pool, "remediation/other", "gpu-2", ())).host is None
 
 
+async def test_a_repaired_machine_given_back_is_found_while_the_incident_waits(scene: Scene) -> None:
+    await scene.replacer.claim_spare(scene.pool, "remediation/other", "gpu-2", ())
+    assert (await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())).host is None
+    scene.yard.add("gpu-4")
+    assert (await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())).host == "gpu-4"
+
+
 async def test_a_failed_look_is_not_no_spare(scene: Scene) -> None:
     scene.kube.fail(UnavailableError("cut"), "list")
     with pytest.raises(UnavailableError):
