@@ -16,8 +16,8 @@ from pathlib import Path
 REPORTS = Path("build/tests")
 BUDGET_SECONDS = {"unit": 90, "simulation": 120, "components": 90, "api": 180, "pulumi": 180, "lab": 600}
 """How long each tier may take on two cores with a warm cache."""
-SIDE_BY_SIDE = frozenset({"unit", "simulation", "components"})
-"""Tiers whose tests share nothing: as many at once as the machine has cores."""
+SIDE_BY_SIDE = {"unit": "load", "simulation": "load", "components": "load", "api": "loadfile", "pulumi": "loadfile"}
+"""Tiers whose tests (or whose files of tests) share nothing: as many at once as the machine has cores."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def run(tier: str) -> Outcome:
     print(f"== {tier}", flush=True)
     started = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", f"tests/{tier}", f"--junitxml={report}"]
-    command += ["-n", "auto"] if tier in SIDE_BY_SIDE else []
+    command += ["-n", "auto", "--dist", SIDE_BY_SIDE[tier]] if tier in SIDE_BY_SIDE else []
     code = subprocess.run(command, check=False).returncode
     passed, failed, skipped = _counts(report)
     if code != 0 and failed == 0:
