@@ -79,7 +79,7 @@ class Remediation(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
         )
         Agents("agents", config, admission, pulumi.ResourceOptions(parent=self, depends_on=kinds))
-        k8s.apiextensions.CustomResource(
+        policy = k8s.apiextensions.CustomResource(
             "policy",
             api_version=API_VERSION,
             kind="RemediationPolicy",
@@ -87,7 +87,8 @@ class Remediation(pulumi.ComponentResource):
             spec=policy_spec(config).model_dump(mode="json", by_alias=True, exclude_none=True),
             opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
         )
-        self._controller(config, [*kinds, *admission, credentials])
+        # Without a policy a controller goes by the defaults, which are no dry run.
+        self._controller(config, [*kinds, *admission, credentials, policy])
         self.register_outputs({})
 
     def _ground(self, *, keep_records: bool) -> list[pulumi.Resource]:

@@ -121,17 +121,20 @@ def _merged_union(node: Schema, branches: list[Schema], definitions: dict[str, S
             if name != selector and properties.setdefault(name, sub) != sub:
                 raise SchemaError(f"{place}.{name}: means different things in the branches of one union")
     rules: list[Schema] = []
+    # An object stored before the field existed is told by ``required``, and only where somebody changes it: a rule
+    # that reads a missing field would refuse every write to such an object, of its status too.
+    other = f"!has(self.{selector}) || self.{selector} !="
     for kind, schema in converted.items():
         required = [name for name in schema.get("required", []) if name != selector]
         if required:
             present = " && ".join(f"has(self.{name})" for name in required)
             message = f"{selector} {kind} needs {', '.join(required)}"
-            rules.append({"rule": f"self.{selector} != '{kind}' || ({present})", "message": message})
+            rules.append({"rule": f"{other} '{kind}' || ({present})", "message": message})
         foreign = sorted(set(properties) - set(schema["properties"]))
         if foreign:
             present = " || ".join(f"has(self.{name})" for name in foreign)
             message = f"{selector} {kind} has none of {', '.join(foreign)}"
-            rules.append({"rule": f"self.{selector} != '{kind}' || !({present})", "message": message})
+            rules.append({"rule": f"{other} '{kind}' || !({present})", "message": message})
     return {
         "type": "object",
         "properties": {selector: {"type": "string", "enum": list(converted)}, **properties},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Any, cast
 
@@ -11,8 +12,9 @@ from sparewheel.api.base import ApiObject
 from sparewheel.api.crd import KINDS, crd_manifest, crd_name
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation_policy import RemediationPolicy
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.install import CRD
+from sparewheel.kube.install import CRD, apply_crds
 from sparewheel.kube.port import InvalidError, NotFoundError, Resource
 from tests.api.examples import examples
 
@@ -102,3 +104,52 @@ async def test_a_pools_name_that_becomes_no_label_is_refused(kube: KubeClient) -
     body["metadata"]["name"] = "p" * 41
     with pytest.raises(InvalidError, match="at most 40 characters"):
         await kube.create(resource_of(GpuPool), body, "default")
+
+
+async def test_an_object_of_an_older_version_is_still_written_and_brought_up_to_date(kube: KubeClient) -> None:
+    """Of before routes had a kind. Pulumi writes the owner of its fields first, and the controller the status."""
+    older = crd_manifest(RemediationPolicy)
+    routes = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["routes"]
+    item = routes["items"]
+    del item["x-kubernetes-validations"], item["required"], item["properties"]["kind"]
+    resource, name = resource_of(RemediationPolicy), "older"
+    route = {"name": "oncall", "urlRef": {"name": "hooks", "key": "url"}}
+    body = {"metadata": {"name": name}, "spec": {"routes": [route]}}
+    await apply_crds(kube, [older])
+    try:
+        async with asyncio.timeout(20):
+            await _created_as_it_is(kube, body)
+    finally:
+        await apply_crds(kube, [crd_manifest(RemediationPolicy)])
+    async with asyncio.timeout(20):
+        await _refused_at_last(kube, {"metadata": {"name": "new"}, "spec": {"routes": [route]}})
+    await kube.merge_patch(resource, name, {"metadata": {"annotations": {"example.dev/seen": "yes"}}}, "default")
+    await kube.merge_patch(resource, name, {"status": {"message": "seen"}}, "default", "status")
+    spec = {"routes": [{**route, "kind": "webhook"}]}
+    written = await kube.merge_patch(resource, name, {"spec": spec}, "default")
+    assert written["spec"] == spec
+    wrong = {**route, "kind": "slack", "signingRef": {"name": "hooks", "key": "key"}}
+    with pytest.raises(InvalidError, match="kind slack has none of"):
+        await kube.merge_patch(resource, name, {"spec": {"routes": [wrong]}}, "default")
+    await kube.delete(resource, name, "default")
+
+
+async def _created_as_it_is(kube: KubeClient, body: dict[str, Any]) -> None:
+    """The API server takes up a changed schema a moment after it was written."""
+    resource = resource_of(RemediationPolicy)
+    while True:
+        try:
+            await kube.create(resource, body, "default")
+        except InvalidError:
+            await asyncio.sleep(0.1)
+        else:
+            return
+
+
+async def _refused_at_last(kube: KubeClient, body: dict[str, Any]) -> None:
+    resource = resource_of(RemediationPolicy)
+    with contextlib.suppress(InvalidError):
+        while True:
+            await kube.create(resource, body, "default")
+            await kube.delete(resource, body["metadata"]["name"], "default")
+            await asyncio.sleep(0.1)

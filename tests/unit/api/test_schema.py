@@ -87,8 +87,8 @@ def test_a_union_is_one_object_whose_rules_tell_its_kinds_apart() -> None:
     assert set(pet["properties"]) == {"kind", "barkVolume", "name"}
     assert pet["required"] == ["kind"]
     assert [rule["rule"] for rule in pet["x-kubernetes-validations"]] == [
-        "self.kind != 'dog' || (has(self.barkVolume))",
-        "self.kind != 'cat' || !(has(self.barkVolume))",
+        "!has(self.kind) || self.kind != 'dog' || (has(self.barkVolume))",
+        "!has(self.kind) || self.kind != 'cat' || !(has(self.barkVolume))",
     ]
 
 
