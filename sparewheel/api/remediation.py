@@ -144,7 +144,7 @@ class Owned(ApiModel):
     slurmd_started_before: Time | None = None
     """slurmd's start time as Slurm knew it before the strike: another value is another instance."""
     foreign_reason: str = ""
-    """Somebody else's reason on the Slurm node before the strike; such a node is left for them to bring back."""
+    """Somebody else's reason on the Slurm node, before the strike or after it; it is left for them to bring back."""
 
 
 class ReplacementRecord(ApiModel):
@@ -163,7 +163,9 @@ class ReplacementRecord(ApiModel):
     spare_was_off: bool = False
     """The spare had to be switched on first, so it may be silent for as long as it boots."""
     spare_silent_since: Time | None = None
-    """When the spare that is to join first did not answer; empty while it does."""
+    """When the spare that is to join first did not answer or was refused; empty while it does."""
+    spare_refused: bool = False
+    """The backend refused to bring it in, which is no fault of the spare's."""
     joined_at: Time | None = None
     checked_at: Time | None = None
     admitted_at: Time | None = None

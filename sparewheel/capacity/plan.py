@@ -110,8 +110,9 @@ def _balance(view: View, plan: Plan, steady: list[GpuHost], leaving: list[GpuHos
         unwanted = sorted(plan.bring_in, reverse=True)[:-lacking]
         plan.put_back += unwanted
         plan.bring_in = [name for name in plan.bring_in if name not in unwanted]
-        surplus = -lacking - len(unwanted)
-        if surplus:
+        # A struck node counts as had, but serves nobody: what serves stays until there is more of it than declared.
+        surplus = min(-lacking - len(unwanted), len(steady) - view.spec.size)
+        if surplus > 0:
             order = sorted(steady, key=lambda host: host.spec.host, reverse=True)
             order.sort(key=lambda host: host.status.node_name not in view.idle)
             plan.drain += [host.spec.host for host in order[:surplus]]

@@ -19,6 +19,7 @@ from sparewheel.api.names import GROUP
 from sparewheel.clock import Clock
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import LEASE, ConflictError, InvalidError, Json, Kube, KubeError, NotFoundError
+from sparewheel.tasks import ended
 
 ANNOTATION_CODE_VERSION: Final = f"{GROUP}/code-version"
 """On a Lease: version of the code that holds it; another version doesn't drive in its place but asks and waits."""
@@ -125,18 +126,28 @@ async def held(
                 worker.cancel()
 
     keeper = asyncio.create_task(keep(), name=f"lease {name}")
+    told = False  # the keeper cancels once: a second cancellation is somebody else's
+
+    def is_keepers() -> bool:
+        nonlocal told
+        told, before = True, told
+        return not before and handle.lost.is_set() and worker.uncancel() == 0
+
     try:
         yield handle
     except asyncio.CancelledError:
-        if handle.lost.is_set() and worker.uncancel() == 0:
+        if is_keepers():
             handle.check()
         raise
     finally:
-        keeper.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await asyncio.gather(keeper, return_exceptions=True)
-        if not handle.lost.is_set():
-            await _within(handle, _release(kube, handle))
+        try:
+            await ended(keeper)
+        except asyncio.CancelledError:
+            if not is_keepers():
+                raise
+        finally:
+            if not handle.lost.is_set():
+                await _within(handle, _release(kube, handle))
 
 
 def _this_task() -> asyncio.Task[Any]:

@@ -6,7 +6,13 @@ from typing import Any
 
 from sparewheel.api.remediation import Outcome
 from sparewheel.notify.port import Event
-from sparewheel.remediation.decide.events import EVENT_BREAKER, EVENT_CLOSED, EVENT_JOB, EVENT_TEST
+from sparewheel.remediation.decide.events import (
+    EVENT_BREAKER,
+    EVENT_BREAKER_CLOSED,
+    EVENT_CLOSED,
+    EVENT_JOB,
+    EVENT_TEST,
+)
 
 MAX_SUMMARY_CHARACTERS = 1024
 """PagerDuty cuts a longer summary (Events API v2, "Send an alert event")."""
@@ -18,13 +24,16 @@ def action(event: Event) -> str:
     if event["event"] == EVENT_CLOSED:
         failed = any(one["outcome"] == Outcome.FAILED.value for one in event["incidents"])
         return "trigger" if failed else "resolve"
+    if event["event"] == EVENT_BREAKER_CLOSED:
+        return "resolve"
     return "acknowledge" if event["event"] == EVENT_JOB and not event["actionNeeded"] else "trigger"
 
 
 def alert_key(event: Event) -> str:
     """The breaker is a trouble of its own: the healing of one node must not resolve it."""
     name = str(event["alert"])
-    return (f"{name}/breaker" if event["event"] == EVENT_BREAKER else name)[:MAX_KEY_CHARACTERS]
+    about_breaker = event["event"] in {EVENT_BREAKER, EVENT_BREAKER_CLOSED}
+    return (f"{name}/breaker" if about_breaker else name)[:MAX_KEY_CHARACTERS]
 
 
 def bodies(event: Event, routing_key: str) -> list[dict[str, Any]]:

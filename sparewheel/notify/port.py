@@ -8,7 +8,7 @@ Event = dict[str, Any]
 """A message as data, ready for JSON; the route's kind makes text of it. Fields:
 
 ``event``        what happened: ``incident.detected``, ``incident.waiting``, ``incident.closed``, ``job.resumed``,
-                 ``breaker.open`` or ``test``
+                 ``breaker.open``, ``breaker.closed`` or ``test``
 ``severity``     ``info``, ``warning`` or ``critical``
 ``title``        one line without a full stop
 ``text``         what happened and what is done, in plain sentences; what becomes of each job stands in ``jobs``
@@ -17,7 +17,7 @@ Event = dict[str, Any]
 ``incidents``    list of ``{remediation, node, pool, code, outcome}``; ``moreIncidents`` is how many are left out
 ``alert``        what the trouble is known by on a pager: the same from its first message to its last
 ``owner``        Slurm user whom it is for; empty: the platform
-``note``         why the platform hears what is for an owner; else empty
+``note``         why the platform hears what is for an owner, or who closed the breaker; else empty
 ``remediation``  name of the record
 ``node``, ``pool``, ``stage``, ``outcome``
 ``fault``        ``{code, device, gpuIndex, message, firstSeen}``

@@ -10,7 +10,6 @@ from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import FenceKind, NodeStage
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import WebhookRoute
-from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import EVENT, POD, InvalidError, UnavailableError
 from sparewheel.remediation.decide.record import stage_record
 from sparewheel.slurm.port import SlurmUnavailableError
@@ -213,26 +212,6 @@ async def test_a_spare_that_is_not_fit_is_refused_and_the_next_one_taken() -> No
         assert world.record().status.replacement.refused_hosts == ["gpu-3"]
         assert world.record().status.replacement.spare_host == "gpu-4"
         assert world.capacity.hosts["gpu-3"].phase == "Quarantined"
-
-
-async def test_a_provider_that_refuses_is_asked_again_and_the_wait_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVSentinel 1808: a provider's error leaves the repair in progress for ever."""
-    world = World()
-    refusals = 3
-    join = world.capacity.join_spare
-
-    async def refusing(*args: object) -> str:
-        nonlocal refusals
-        if refusals:
-            refusals -= 1
-            raise CapacityError("host gpu-3: 403 from the provider; check its key")
-        return await join(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(world.capacity, "join_spare", refusing)
-    async with playing(world):
-        await training(world)
-        world.break_gpu("gpu-1")
-        await healed(world)
 
 
 # -------------------------------------------------------------------- lost hosts

@@ -84,6 +84,11 @@ async def test_over_the_breaker_a_node_is_drained_and_told_until_a_person_closes
         assert victim.restart_count == 0, "it runs on"
         assert "breaker" in second.status.waiting_for
         await close_breaker(world, backlog)
+        await until(lambda: bool(world.receiver.of("breaker.closed")), 5)
+        (ended_message,) = world.receiver.of("breaker.closed")
+        assert "Closed by kim: a switch." in ended_message["note"]
+        assert (ended_message["alert"], ended_message["severity"]) == (told["alert"], "info")
+        assert not ended_message["actionNeeded"]
         if backlog is Backlog.SKIP:
             await asyncio.sleep(60)
             assert victim.restart_count == 0
@@ -167,6 +172,27 @@ async def test_an_admins_drain_stays_the_admins() -> None:
         assert world.slurm.node_table[name].drain, "not undrained by us"
 
 
+@pytest.mark.parametrize("warm", [False, True])
+async def test_what_an_admin_drains_while_it_is_healed_is_left_to_the_admin_and_the_incident_ends(
+    *, warm: bool
+) -> None:
+    """Other programs and people have reasons of their own, after the strike too."""
+    world, theirs = World(warm=warm), "[node_problem] bad HBM, ask Kim"
+    async with playing(world):
+        await training(world, save_seconds=10.0)
+        name = next(name for name, node in world.worker_nodes().items() if node == ("gpu-3" if warm else "gpu-1"))
+        world.break_gpu("gpu-1")
+        await until(lambda: bool(world.records()) and world.record().status.replacement.admitted_at is not None)
+        await until(lambda: world.worker_nodes().get(name) == "gpu-3")
+        world.slurm.node_table[name].drain = True
+        world.slurm.give_reason(name, theirs)
+        await healed(world, 240)
+        assert world.record().status.owned.foreign_reason == theirs
+        assert f"({theirs}): left so" in world.record().status.message
+        await asyncio.sleep(60)
+        assert (world.slurm.node_table[name].drain, world.slurm.node_table[name].reason) == (True, theirs)
+
+
 async def test_a_node_removed_by_somebody_else_is_superseded_and_its_slurm_node_comes_back() -> None:
     """medik8s NHO 360, NVSentinel 1396."""
     world = World(spares=0)
@@ -240,3 +266,22 @@ async def test_budgets_are_honoured_until_the_deadline_and_never_hold_the_job_up
         assert drained is not None
         assert drained.ended_at is not None
         assert 59 < (drained.ended_at - drained.started_at).total_seconds() < 65
+
+
+async def test_the_breakers_end_is_told_though_its_incident_ended_long_before_and_the_controller_is_another() -> None:
+    world = World(replicas=3, spares=3)
+    world.put_policy(RemediationPolicySpec(routes=world.routes, max_fenced_nodes=1, fenced_window_seconds=60))
+    async with playing(world):
+        world.break_gpu("gpu-1")
+        await until(lambda: bool(world.records()) and ended(world.record().status, NodeStage.FENCED))
+        world.break_gpu("gpu-2")
+        await until(lambda: len(world.records()) == 2)
+        await until(lambda: all(record.status.outcome is Outcome.HEALED for record in world.records()), 240)
+        await asyncio.sleep(60)
+        assert breaker(world).breaker_open
+        assert world.receiver.of("breaker.closed") == []
+    await close_breaker(world, Backlog.SKIP)
+    async with playing(world, world.controller("two")):
+        await until(lambda: bool(world.receiver.of("breaker.closed")), 10)
+        await asyncio.sleep(60)
+        assert len(world.receiver.of("breaker.closed")) == 1

@@ -51,6 +51,8 @@ class FakeReplacer:
     hosts: dict[str, FakeHost] = field(default_factory=dict[str, FakeHost])
     can_power: bool = True
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    refused: dict[str, str] = field(default_factory=dict[str, str])
+    """What the backend says instead of doing what is asked of a host; "" stands for all of them together."""
 
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
         return next((host.name for host in self.hosts.values() if host.node == node), None)
@@ -82,11 +84,12 @@ class FakeReplacer:
 
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         await asyncio.sleep(0)
+        self._allowed("")
         held = [host for host in self.hosts.values() if host.owner == owner and host.phase != "Active"]
         chosen = next(iter(held or self._free(refused)), None)
         if chosen is None:
             return Choice(None)
-        self.log.append(("claim", chosen.name))
+        self.log += [("claim", chosen.name), ("claim_owner", owner)]
         chosen.owner = owner
         return Choice(chosen.name, "same type")
 
@@ -100,6 +103,7 @@ class FakeReplacer:
 
     async def join_spare(self, pool: GpuPool, host: str, owner: str, near_host: str | None = None) -> str:
         self._mine(host, owner)
+        self._allowed(host)
         found = self.hosts[host]
         if found.unfit:
             raise UnfitError(f"spare {host}: {found.unfit}", ill=True)
@@ -163,12 +167,17 @@ class FakeReplacer:
 
     async def retire(self, pool: GpuPool, host: str, bad: BadNode, owner: str) -> None:
         await asyncio.sleep(0)
+        self._allowed(host)
         self.log.append(("retire", host))
         node = self.kube.peek(NODE, bad.node)
         if node is not None and node["metadata"]["uid"] == bad.uid:
             self.kube.drop(NODE, bad.node)
         found = self.hosts[host]
         found.phase, found.node, found.reason = "Quarantined", "", bad.reason
+
+    def _allowed(self, host: str) -> None:
+        if host in self.refused:
+            raise CapacityError(self.refused[host])
 
     def _mine(self, host: str, owner: str) -> None:
         if self.hosts[host].owner != owner:

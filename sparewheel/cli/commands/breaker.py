@@ -15,7 +15,7 @@ from sparewheel.api.remediation_policy import Backlog, RemediationPolicy, Remedi
 from sparewheel.cli.common import CommandError, Output, out, print_json, read, run
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import REMEDIATION_POLICY, ConflictError, Json, NotFoundError
-from sparewheel.remediation.decide.breaker import closed
+from sparewheel.remediation.decide.breaker import closed, end_words
 
 group = typer.Typer(help="After too many nodes were fenced at once, the rest is only drained until you have looked.")
 
@@ -89,8 +89,4 @@ def words(status: RemediationPolicyStatus) -> str:
         )
     if status.closed_at is None:
         return "The breaker is closed and never was open."
-    then = "fenced after all" if status.backlog is Backlog.RESUME else "left drained"
-    return (
-        f"The breaker is closed, since {format_time(status.closed_at)[:19]}Z, by {status.closed_by}: "
-        f"{status.closed_why}. The nodes that were only drained are {then}."
-    )
+    return f"The breaker is closed, since {format_time(status.closed_at)[:19]}Z. {end_words(status)}"

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from sparewheel import tasks
 from sparewheel.api.names import ANNOTATION_CANCEL, CONTROLLER_LEASE, POLICY_NAME
 from sparewheel.api.remediation import NodeStage, Outcome, Remediation
 from sparewheel.capacity.port import CapacityError
@@ -16,6 +17,7 @@ from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import Kube, KubeError
 from sparewheel.notify.port import Notifier
+from sparewheel.remediation.controller.breaker_end import BreakerEnd
 from sparewheel.remediation.controller.events import GATHER_SECONDS, Events
 from sparewheel.remediation.controller.pool_leases import PoolLeases
 from sparewheel.remediation.controller.pools import Pools, Reconcile
@@ -33,7 +35,7 @@ from sparewheel.remediation.stages import outbox, tracks
 from sparewheel.remediation.stages.incident import Incident, NotLeadingError, Ports, PreconditionError
 from sparewheel.remediation.stages.journal import Journal, RecordGoneError
 from sparewheel.remediation.stages.replacer import Replacer
-from sparewheel.remediation.stages.slurm_trouble import say_slurm_waits
+from sparewheel.remediation.stages.trouble import say_waits
 from sparewheel.slurm.port import Slurm, SlurmError
 
 log = logging.getLogger("sparewheel.remediation")
@@ -73,6 +75,7 @@ class Controller:
     tester: Tester = field(init=False)
     warm_spares: WarmSpares = field(init=False)
     events: Events = field(init=False)
+    breaker_end: BreakerEnd = field(init=False)
     unmet: Unmet = field(init=False)
     reconcile_pool: Reconcile | None = None
     """Brings a pool to its size; None where capacity is somebody else's."""
@@ -105,6 +108,7 @@ class Controller:
         self.tester = Tester(self.ports, self.state)
         self.warm_spares = WarmSpares(self.ports, self.state)
         self.events = Events(self.state, self.identity)
+        self.breaker_end = BreakerEnd(self.ports, self.state, self._tell)
         self.unmet = Unmet(self.clock)
         self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
 
@@ -130,9 +134,7 @@ class Controller:
             while True:
                 await self._or_watching(watching, self._lead_once())
         finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await watching
+            await tasks.ended(watching)
 
     async def _watch(self) -> None:
         """Caches and memory, warm on standby too."""
@@ -146,14 +148,10 @@ class Controller:
         try:
             await asyncio.wait({task, watching}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
+            await tasks.ended(task)
             raise
         if watching.done():
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
+            await tasks.ended(task)
             await watching
         await task
 
@@ -181,7 +179,7 @@ class Controller:
         finally:
             self._handle = None
             self.queue.clear()
-            self.state.taken.clear()
+            self.state.let_all_go()
             self._failures.clear()
             await self.pool_leases.drop_all()
 
@@ -194,6 +192,7 @@ class Controller:
             self._wake("pool", name)
         self.queue.add(Key("sweep", "all"))
         self.queue.add(Key("notify-test", POLICY_NAME))
+        self.queue.add(Key("breaker", POLICY_NAME))
 
     # ---------------------------------------------------------------- waking
     def _wake(self, kind: str, name: str) -> None:
@@ -202,6 +201,9 @@ class Controller:
         match kind:
             case "record":
                 record = self.state.records.get(name)
+                if record is None and name in self.state.taken:
+                    log.warning("event=record_gone incident=%s error=somebody deleted it", name)
+                    self._forget(name)
                 self._take(record)
                 self._look_for_wish(record)
             case "spares":
@@ -231,10 +233,13 @@ class Controller:
             self.queue.add(Key("track", incident.name))
 
     def _found(self, record: Remediation) -> None:
-        """The scout opened (or found) an incident."""
-        if record.metadata.name not in self.state.records:
-            self.state.put_record(record)
+        """An incident was opened, or there is something to tell of one; the record is newer than the cache."""
+        self.state.put_record(record)
         self._take(record, fresh=True)
+
+    def _tell(self, record: Remediation) -> None:
+        self._found(record)
+        self.queue.add(Key("outbox", record.metadata.name))
 
     def _take(self, record: Remediation | None, *, fresh: bool = False) -> None:
         """Work on the incident, unless nothing of it is left to do."""
@@ -242,7 +247,7 @@ class Controller:
             return
         journal = Journal(self.kube, record, fresh=fresh)
         incident = Incident(self.ports, journal, taken_monotonic=self.clock.monotonic_seconds())
-        self.state.taken[record.metadata.name] = incident
+        self.state.take(incident)
         log.info("event=incident incident=%s stage=%s node=%s", incident.name, record.status.stage, record.spec.node)
         for track in TRACKS:
             self.queue.add(Key(track, incident.name))
@@ -285,9 +290,10 @@ class Controller:
         count = self._failures[key]
         log.warning("event=failed key=%s/%s times=%d next=%.1f error=%s", key.kind, key.name, count, pause, error)
         incident = self.state.taken.get(key.name)
-        if isinstance(error, SlurmError) and key.kind == "track" and incident is not None:
+        if key.kind in {"track", "spare"} and incident is not None:
             with suppress(KubeError, NotLeadingError, RecordGoneError):
-                await say_slurm_waits(incident, error, count)
+                await say_waits(incident, error, count, spare=key.kind == "spare")
+                self.queue.add(Key("outbox", incident.name))
         return pause
 
     def _later(self, key: Key) -> float:
@@ -298,21 +304,23 @@ class Controller:
 
     async def _dispatch(self, key: Key) -> float | None:
         URGENCY.set(self._urgency(key))
+        looks: dict[str, Callable[[str], Awaitable[float | None]]] = {
+            "node": self.scout.triage,
+            "silence": self.scout.probe,
+            "events": self.events.look,
+            "warm": self.warm_spares.look,
+        }
+        if key.kind in looks:
+            return await looks[key.kind](key.name)
         match key.kind:
-            case "node":
-                return await self.scout.triage(key.name)
-            case "silence":
-                return await self.scout.probe(key.name)
             case "sweep":
                 return await self._sweep()
             case "notify-test":
                 return await self.tester.look()
-            case "events":
-                return await self.events.look(key.name)
+            case "breaker":
+                return await self.breaker_end.look()
             case "pool":
                 return await self.pools.look(key.name) if self.pools is not None else None
-            case "warm":
-                return await self.warm_spares.look(key.name)
             case _:
                 return await self._incident(key)
 
@@ -379,7 +387,7 @@ class Controller:
             self._forget(name)
 
     def _forget(self, name: str) -> None:
-        self.state.taken.pop(name, None)
+        self.state.let_go(name)
         for track in TRACKS:
             self.queue.drop(Key(track, name))
         self.unmet.forget(name)

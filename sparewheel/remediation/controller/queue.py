@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
 from sparewheel.clock import Clock
+from sparewheel.tasks import ended
 
 ROUNDING_SECONDS = 0.001
 """A sleep may end this much early; what is due then is due."""
@@ -74,10 +74,7 @@ class DueQueue:
                 pause = self._start_due(handler)
                 await self._wait(pause)
         finally:
-            tasks = list(self._running.values())
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await ended(*self._running.values())
             self._running.clear()
 
     def _start_due(self, handler: Handler) -> float | None:
@@ -113,7 +110,4 @@ class DueQueue:
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in waits:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+            await ended(*waits)

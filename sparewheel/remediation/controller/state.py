@@ -14,6 +14,7 @@ from sparewheel.api.remediation_policy import RemediationPolicySpec, Remediation
 from sparewheel.clock import Clock
 from sparewheel.kube.port import GPU_POOL, Json, Kube
 from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView
+from sparewheel.remediation.decide.outboxes import Outboxes
 from sparewheel.remediation.decide.silence import SilenceTracker
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.journal import RecordGoneError
@@ -44,7 +45,10 @@ class State:
     heartbeats: SilenceTracker = field(default_factory=SilenceTracker)
     leases: SilenceTracker = field(default_factory=SilenceTracker)
     taken: dict[str, Incident] = field(default_factory=dict[str, Incident])
-    """Incidents that this controller works on; their journals are newer than the cache."""
+    """Incidents that this controller works on; their journals are newer than the cache. Change them by ``take`` and
+    ``let_go``."""
+    outboxes: Outboxes = field(default_factory=Outboxes)
+    """Of the newest records."""
     node_bodies: dict[str, Json] = field(default_factory=dict[str, Json])
     """What the views are made of."""
     _places: dict[str, str] = field(default_factory=dict[str, str])
@@ -100,11 +104,11 @@ class State:
         if self._places.get(pod.hostname or pod.name) == pod.node_name:
             del self._places[pod.hostname or pod.name]
 
-    async def certain_incidents(self) -> Sequence[Remediation]:
+    async def certain_outboxes(self) -> Outboxes:
         for incident in [one for one in self.taken.values() if not one.journal.certain]:
             with suppress(RecordGoneError):  # its own track finds that out
                 await incident.journal.make_sure()
-        return await self.incidents()
+        return self.outboxes
 
     def health(self, node: str, since_monotonic: float | None) -> HealthView | None:
         report = self.healths.get(node)
@@ -170,11 +174,36 @@ class State:
     def put_record(self, record: Remediation) -> None:
         self.records[record.metadata.name] = record
         self._by_node.setdefault(record.spec.node, set()).add(record.metadata.name)
+        if record.metadata.name not in self.taken:
+            self.outboxes.put(record)
 
     def drop_record(self, name: str) -> None:
         gone = self.records.pop(name, None)
         if gone is not None:
             self._by_node[gone.spec.node].discard(name)
+        if name not in self.taken:
+            self.outboxes.drop(name)
+
+    def take(self, incident: Incident) -> None:
+        """Its journal counts from now on."""
+        self.taken[incident.name] = incident
+        self.outboxes.put(incident.record)
+        incident.journal.changed = self.outboxes.put
+
+    def let_go(self, name: str) -> None:
+        """The cache counts again."""
+        incident = self.taken.pop(name, None)
+        if incident is None:
+            return
+        incident.journal.changed = None
+        if name in self.records:
+            self.outboxes.put(self.records[name])
+        else:
+            self.outboxes.drop(name)
+
+    def let_all_go(self) -> None:
+        for name in list(self.taken):
+            self.let_go(name)
 
     def newest(self, name: str) -> Remediation | None:
         taken = self.taken.get(name)

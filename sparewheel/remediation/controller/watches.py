@@ -245,6 +245,7 @@ class Watches:
             self.state.notify_request = policy.metadata.annotations.get(ANNOTATION_NOTIFY_TEST, "")
             self.state.notify_answered = policy.status.notify_test.request
             self.wake("notify-test", POLICY_NAME)
+            self.wake("breaker", POLICY_NAME)
 
 
 T = TypeVar("T", bound=ApiObject)

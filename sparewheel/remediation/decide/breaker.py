@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation
 from sparewheel.api.remediation_policy import Backlog, RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.remediation.decide.budget import allowed
+from sparewheel.remediation.decide.events import EVENT_BREAKER, EVENT_BREAKER_CLOSED
 from sparewheel.remediation.decide.record import ended, stage_record
 
 COMMON_SECONDS = 60.0
@@ -74,6 +75,40 @@ def closed(
         closed_why=why,
         backlog=backlog,
     )
+
+
+def opening_event(status: RemediationPolicyStatus) -> str:
+    """The event that tells this opening, and no other one."""
+    return EVENT_BREAKER if status.breaker_since is None else f"{EVENT_BREAKER}/{status.breaker_since:%Y%m%dT%H%M%SZ}"
+
+
+def closing_event(opening: str) -> str:
+    return opening.replace(EVENT_BREAKER, EVENT_BREAKER_CLOSED, 1)
+
+
+def opening_of(closing: str) -> str:
+    return closing.replace(EVENT_BREAKER_CLOSED, EVENT_BREAKER, 1)
+
+
+def untold_ends(incident: Remediation, status: RemediationPolicyStatus) -> dict[str, list[str]]:
+    """Who was told by this incident that the breaker is open, and not yet that it is closed: event to routes."""
+    outbox, found = incident.status.outbox, dict[str, list[str]]()
+    told = {one.event for one in outbox}
+    mine = status.breaker_open and status.tripped_by == incident.metadata.name
+    for one in outbox:
+        if one.recipient or one.event.partition("/")[0] != EVENT_BREAKER or closing_event(one.event) in told:
+            continue
+        if not mine or one.event not in {EVENT_BREAKER, opening_event(status)}:
+            found.setdefault(closing_event(one.event), []).append(one.route)
+    return found
+
+
+def end_words(status: RemediationPolicyStatus) -> str:
+    """Who closed it and what becomes of the nodes that were only drained; empty where the status no longer says."""
+    if status.breaker_open or status.closed_at is None:
+        return ""
+    then = "fenced after all" if status.backlog is Backlog.RESUME else "left drained"
+    return f"Closed by {status.closed_by}: {status.closed_why}. The nodes that were only drained are {then}."
 
 
 def common_cause(incidents: Iterable[Remediation], now: datetime) -> str:

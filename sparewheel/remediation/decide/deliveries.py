@@ -53,8 +53,11 @@ def troubled(record: Remediation) -> list[Delivery]:
     return [one for one in record.status.outbox if state(one) in wanted and (one.last_error or one.given_up_at)]
 
 
-def enqueue(name: str, event: str, routes: Iterable[str], now: datetime) -> Change:
-    """Put one message per route into the outbox. The key is made of the record and the event: once, ever."""
+def enqueue(name: str, event: str, routes: Iterable[str], now: datetime, note: str = "") -> Change:
+    """Put one message per route into the outbox. The key is made of the record and the event: once, ever.
+
+    ``note``: what the record doesn't say.
+    """
 
     def change(status: RemediationStatus) -> RemediationStatus:
         new = copy(status)
@@ -62,7 +65,7 @@ def enqueue(name: str, event: str, routes: Iterable[str], now: datetime) -> Chan
         for route in routes:
             key = f"{name}/{event}/{route}"
             if key not in known:
-                new.outbox.append(Delivery(key=key, route=route, event=event, created_at=now, due_at=now))
+                new.outbox.append(Delivery(key=key, route=route, event=event, note=note, created_at=now, due_at=now))
         return new
 
     return change

@@ -18,6 +18,8 @@ EVENT_HELD = "incident.held"
 """Repairing is no cure: a person has to look."""
 EVENT_JOB = "job.resumed"
 EVENT_BREAKER = "breaker.open"
+EVENT_BREAKER_CLOSED = "breaker.closed"
+"""Both have the time of the opening behind a slash, since a breaker may open again."""
 EVENT_TEST = "test"
 
 _KINDS: Final = {
@@ -27,6 +29,7 @@ _KINDS: Final = {
     EVENT_HELD: EventKind.FAILED,
     EVENT_JOB: EventKind.JOB,
     EVENT_BREAKER: EventKind.BREAKER,
+    EVENT_BREAKER_CLOSED: EventKind.BREAKER,
 }
 _ENDS: Final = {Outcome.CANCELLED: EventKind.CANCELLED, Outcome.FAILED: EventKind.FAILED}
 

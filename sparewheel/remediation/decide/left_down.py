@@ -96,5 +96,5 @@ def _incident(slurm: SlurmNodeView, node: NodeView, incidents: Iterable[Remediat
         closed = stage_record(status, NodeStage.CLOSED)
         left_so = spec.slurm_node == slurm.name and status.owned.foreign_reason and closed and closed.ended_at
         if left_so and slurm.reason_changed_at is not None and slurm.reason_changed_at <= left_so:
-            return f"it was out of service before {incident.metadata.name} ({status.owned.foreign_reason})"
+            return f"{incident.metadata.name} left it out of service ({status.owned.foreign_reason})"
     return ""

@@ -11,6 +11,7 @@ from sparewheel.api.enums import Severity
 from sparewheel.api.remediation import Delivery, JobRecord, Remediation
 from sparewheel.remediation.decide.events import (
     EVENT_BREAKER,
+    EVENT_BREAKER_CLOSED,
     EVENT_CLOSED,
     EVENT_DETECTED,
     EVENT_JOB,
@@ -144,6 +145,8 @@ def _headline(told: Sequence[Told], count: int) -> str:
         return f"News of {count} jobs: {', '.join(ids[:_SHOWN_NODES])}{' ...' if len(ids) > _SHOWN_NODES else ''}"
     if name == EVENT_BREAKER:
         return f"The breaker is open: {count} times"
+    if name == EVENT_BREAKER_CLOSED:
+        return f"The breaker is closed: {count} times"
     return f"{count} messages"
 
 

@@ -175,6 +175,17 @@ def own_cordon(*, cordon: bool, taint: bool) -> Change:
     return change
 
 
+def leave_slurm(reason: str) -> Change:
+    """Somebody else took the Slurm node out of service after us, for this reason: it is theirs to bring back."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        new.owned.foreign_reason = new.owned.foreign_reason or reason
+        return new
+
+    return change
+
+
 def own_slurm(name: str, now: datetime, slurmd_started: datetime | None, foreign_reason: str) -> Change:
     """Journal, before the strike, that this incident strikes the Slurm node, and which instance ran there."""
 
@@ -257,7 +268,7 @@ def drop_spare(host: str, *, refused: bool, message: str) -> Change:
         record.spare_host = record.spare_node = record.spare_slurm_node = record.lifted_at = None
         record.choice = ""
         record.claimed_at = record.join_asked_at = record.joined_at = record.checked_at = None
-        record.spare_was_off, record.spare_silent_since = False, None
+        record.spare_was_off, record.spare_refused, record.spare_silent_since = False, False, None
         record.message = message
         if refused and host not in record.refused_hosts:
             record.refused_hosts.append(host)

@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from sparewheel.api.base import format_time
+from sparewheel.api.enums import Severity
 from sparewheel.api.faults import Action, Fault
 from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation, Trigger
 from sparewheel.remediation.decide.events import (
     EVENT_BREAKER,
+    EVENT_BREAKER_CLOSED,
     EVENT_CLOSED,
     EVENT_DETECTED,
     EVENT_HELD,
@@ -118,9 +120,13 @@ def event_body(remediation: Remediation, event: str, created_at: datetime) -> di
     kind, _, subject = event.partition("/")
     jobs = [job for job in status.jobs if not subject or kind != EVENT_JOB or str(job.job_id) == subject]
     overdue = event == EVENT_VETO_OVERDUE
+    if kind == EVENT_BREAKER_CLOSED:
+        jobs = []  # the breaker's end is no news of theirs
     action = overdue or any(needs_action(job) or runs_on(remediation, job) for job in jobs)
     title, text = _title_and_text(remediation, kind, jobs)
     severity = severity_of(kind_of(event, status.outcome), action_needed=action, overdue=overdue)
+    if kind == EVENT_BREAKER_CLOSED:
+        severity = Severity.INFO
     return {
         "event": kind,
         "severity": severity.value,
@@ -195,6 +201,8 @@ def _title_and_text(remediation: Remediation, kind: str, jobs: list[JobRecord]) 
         )
     if kind == EVENT_BREAKER:
         return f"{prefix}The breaker is open: nodes that fail are only drained", f"{prefix}{status.message}. {_BREAKER}"
+    if kind == EVENT_BREAKER_CLOSED:
+        return f"{prefix}The breaker is closed", f"{prefix}Nodes that fail are fenced again, within the limits."
     if kind == EVENT_WORSE:
         later = ", ".join(fault_words(fault) for fault in status.more_faults)
         return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sparewheel.api.names import SLURM_REASON_PREFIX
 from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
@@ -20,10 +22,14 @@ def reason_is_ours(reason: str, incident: str) -> bool:
     text = reason.strip().lower()
     if not text or text.startswith(_SLURMS):
         return True
-    name = incident.lower()
     if text.startswith(SLURM_REASON_PREFIX):
-        return name in text
-    return moved_by_slinky(text) or (text.startswith(SLINKY_PREFIX) and name in text)
+        return names_incident(text, incident)
+    return moved_by_slinky(text) or (text.startswith(SLINKY_PREFIX) and names_incident(text, incident))
+
+
+def names_incident(reason: str, incident: str) -> bool:
+    """As a whole word: one incident's name may be the beginning or the end of another's."""
+    return re.search(rf"(?<![\w.-]){re.escape(incident.lower())}(?![\w.-])", reason.lower()) is not None
 
 
 def moved_by_slinky(reason: str) -> bool:
@@ -50,11 +56,29 @@ def may_restore(
     slurm: SlurmNodeView | Gone | Unknown | None,
     successors: tuple[PodView, ...] | Unknown,
 ) -> bool:
-    """Another pod (other uid, other node) is there, its slurmd has registered, and nobody else has spoken since."""
+    """Another instance serves under the name, and nobody else has spoken since the strike."""
+    if not isinstance(slurm, SlurmNodeView) or not _came_back(remediation, slurm, successors):
+        return False
+    return reason_is_ours(slurm.reason, remediation.metadata.name)
+
+
+def taken_over_by(
+    remediation: Remediation,
+    slurm: SlurmNodeView | Gone | Unknown | None,
+    successors: tuple[PodView, ...] | Unknown,
+) -> str:
+    """The reason of somebody who took the Slurm node out of service after our strike: it is theirs to bring back."""
+    if not isinstance(slurm, SlurmNodeView) or not _came_back(remediation, slurm, successors):
+        return ""
+    return foreign(slurm)
+
+
+def _came_back(remediation: Remediation, slurm: SlurmNodeView, successors: tuple[PodView, ...] | Unknown) -> bool:
+    """Another pod (other uid, other node) is there and its slurmd has registered."""
     owned = remediation.status.owned
     if not owned.slurm_down or owned.foreign_reason or owned.slurm_struck_at is None:
         return False
-    if not isinstance(slurm, SlurmNodeView) or isinstance(successors, Unknown) or slurm.name not in owned.slurm_down:
+    if isinstance(successors, Unknown) or slurm.name not in owned.slurm_down:
         return False
     successor = any(
         pod.uid != remediation.spec.worker_pod_uid and pod.node_name and not pod.deleting and not pod.finished
@@ -62,4 +86,4 @@ def may_restore(
     )
     started = slurm.slurmd_start_time
     anew = started is not None and started != owned.slurmd_started_before
-    return successor and anew and slurm.registered and reason_is_ours(slurm.reason, remediation.metadata.name)
+    return successor and anew and slurm.registered

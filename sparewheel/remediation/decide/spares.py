@@ -19,7 +19,7 @@ SLOT_SECONDS = 5.0
 JOIN_DEADLINE_SECONDS = 600.0
 """A spare that has not passed its checks this long after its claim is given up for another."""
 SILENT_SECONDS = 30.0
-"""A spare that was on and doesn't answer for this long gives way to another, where one is free."""
+"""A spare that was on and doesn't answer, or is refused, for this long gives way to another, where one is free."""
 
 
 class SpareAction(StrEnum):
@@ -68,17 +68,23 @@ def next_spare_step(
         waits = replacement_refused(remediation.metadata.name, remediation.spec.pool, pool, incidents, now, fleet)
         return SpareStep(SpareAction.NONE, waits, SLOT_SECONDS) if waits else SpareStep(SpareAction.CLAIM)
     if record.claimed_at is not None and now - record.claimed_at > timedelta(seconds=JOIN_DEADLINE_SECONDS):
-        return SpareStep(SpareAction.GIVE_UP, f"spare {record.spare_host} did not become ready in time")
+        if not record.spare_refused:
+            return SpareStep(SpareAction.GIVE_UP, f"spare {record.spare_host} did not become ready in time")
+        return SpareStep(SpareAction.TRY_ANOTHER, f"spare {record.spare_host} was not let in by its backend")
     if another_free and silent(record, now):
-        why = f"spare {record.spare_host} was on and did not answer for {SILENT_SECONDS:.0f} s"
+        what = "was not let in by its backend" if record.spare_refused else "was on and did not answer"
+        why = f"spare {record.spare_host} {what} for {SILENT_SECONDS:.0f} s"
         return SpareStep(SpareAction.TRY_ANOTHER, why)
     action = SpareAction.JOIN if record.joined_at is None else SpareAction.CHECK
     return SpareStep(action if record.checked_at is None else SpareAction.ADMIT)
 
 
 def silent(record: ReplacementRecord, now: datetime) -> bool:
-    """Was the spare on when it was asked to join, and has it not answered since? One that boots may take its time."""
+    """Was the spare on when it was asked to join, and has it not answered since? One that boots may take its time.
+
+    One that its backend refuses boots never.
+    """
     since = record.spare_silent_since
-    if since is None or record.spare_was_off or record.joined_at is not None:
+    if since is None or record.joined_at is not None or (record.spare_was_off and not record.spare_refused):
         return False
     return now - since >= timedelta(seconds=SILENT_SECONDS)

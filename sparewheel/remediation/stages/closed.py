@@ -55,7 +55,9 @@ async def act(incident: Incident) -> bool:
         message += f" Slurm node {record.spare_slurm_node} took the place of {incident.record.spec.slurm_node}."
     foreign = incident.record.status.owned.foreign_reason
     if foreign:
-        message += f" Slurm node {incident.record.spec.slurm_node} was out of service before ({foreign}): left so."
+        message += (
+            f" Slurm node {incident.record.spec.slurm_node} is out of service for another reason ({foreign}): left so."
+        )
     return await _end(incident, Outcome.HEALED, message)
 
 

@@ -12,8 +12,8 @@ from sparewheel.api.names import (
 )
 from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus
 from sparewheel.kube.port import NODE, ConflictError, Json
-from sparewheel.remediation.decide.breaker import one_too_many, opened
-from sparewheel.remediation.decide.events import EVENT_BREAKER, EVENT_HELD, EVENT_WORSE
+from sparewheel.remediation.decide.breaker import one_too_many, opened, opening_event
+from sparewheel.remediation.decide.events import EVENT_HELD, EVENT_WORSE
 from sparewheel.remediation.decide.jobs import only_hit, struck, victims
 from sparewheel.remediation.decide.observations import SlurmNodeView
 from sparewheel.remediation.decide.record import (
@@ -31,7 +31,7 @@ from sparewheel.remediation.decide.record import (
     remark,
 )
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
-from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
+from sparewheel.remediation.decide.slurm_return import foreign, names_incident, slurm_reason
 from sparewheel.remediation.decide.treated import planned
 from sparewheel.remediation.stages import takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
@@ -165,7 +165,7 @@ async def _breaker_open(incident: Incident) -> bool:
     if status.tripped_by == incident.name:
         log.error("event=breaker_open incident=%s message=%s", incident.name, status.message)
         await incident.update(remark(f"The breaker is open: {status.message}"))
-        await incident.tell(EVENT_BREAKER)
+        await incident.tell(opening_event(status))
     return True
 
 
@@ -218,7 +218,7 @@ async def _list(incident: Incident, name: str | None) -> None:
 def _struck_already(incident: Incident, node: SlurmNodeView) -> bool:
     owned = incident.record.status.owned
     states = {"DOWN"} if incident.record.status.fence is FenceKind.DOWN else {"DOWN", "DRAIN"}
-    return node.name in owned.slurm_down and incident.name in node.reason and bool(node.states & states)
+    return node.name in owned.slurm_down and names_incident(node.reason, incident.name) and bool(node.states & states)
 
 
 def _jobs_struck(incident: Incident) -> Change:

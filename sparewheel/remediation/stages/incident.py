@@ -20,6 +20,7 @@ from sparewheel.remediation.decide.cancel import asked_to_cancel
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_VETO_OVERDUE, kind_of, severity_of
 from sparewheel.remediation.decide.observations import Gone, HealthView, NodeView, PodView, Unknown
+from sparewheel.remediation.decide.outboxes import Outboxes
 from sparewheel.remediation.decide.record import Change, is_open
 from sparewheel.remediation.decide.routing import routes_for
 from sparewheel.remediation.decide.veto import Sight, Verdict, veto_of
@@ -60,8 +61,8 @@ class Fleet(Protocol):
         """All records, the newest versions."""
         ...
 
-    async def certain_incidents(self) -> Sequence[Remediation]:
-        """As ``incidents``, and none of those that somebody works on is older than another controller's last write."""
+    async def certain_outboxes(self) -> Outboxes:
+        """Of all records, and none of those that somebody works on is older than another controller's last write."""
         ...
 
     def health(self, node: str, since_monotonic: float | None) -> HealthView | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from sparewheel.api.remediation import Remediation, RemediationStatus
 from sparewheel.kube.port import REMEDIATION, ConflictError, Kube, KubeError, NotFoundError
@@ -30,6 +31,13 @@ class Journal:
         """As it stands in the API server; ``_current`` has what is staged on top."""
         self._certain = fresh
         self._staged: list[Change] = []
+        self.changed: Callable[[Remediation], None] | None = None
+        """Told each new version that is seen or written here."""
+
+    def _show(self, record: Remediation) -> None:
+        self._current = record
+        if self.changed is not None:
+            self.changed(record)
 
     @property
     def record(self) -> Remediation:
@@ -73,7 +81,8 @@ class Journal:
         fresh = Remediation.from_wire(body)
         if metadata.uid is not None and fresh.metadata.uid != metadata.uid:
             raise RecordGoneError(f"Remediation {metadata.name} was deleted and made again")
-        self._current, self._stored, self._certain = fresh, fresh.status, True
+        self._show(fresh)
+        self._stored, self._certain = fresh.status, True
         self._show_staged()
 
     def stage(self, *changes: Change) -> None:
@@ -86,7 +95,7 @@ class Journal:
         for change in self._staged:
             new = change(new)
         if new != self._current.status:
-            self._current = self._current.model_copy(update={"status": new})
+            self._show(self._current.model_copy(update={"status": new}))
 
     async def flush(self) -> None:
         """Write what is staged."""
@@ -129,5 +138,5 @@ class Journal:
         except KubeError:
             self._certain = False
             raise
-        self._current = Remediation.from_wire(stored)
+        self._show(Remediation.from_wire(stored))
         self._stored = self._current.status

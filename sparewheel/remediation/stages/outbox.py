@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from sparewheel.api.remediation import Delivery, Outcome, Remediation
+from sparewheel.api.remediation import Delivery, Outcome
 from sparewheel.api.routes import DEFAULT_GROUP_SECONDS, Audience, PagerDutyRoute, Route
 from sparewheel.notify.port import NotifyError
 from sparewheel.remediation.decide import grouping
+from sparewheel.remediation.decide.breaker import opening_of
 from sparewheel.remediation.decide.deliveries import (
     LAPSE,
     Recipient,
@@ -20,9 +21,16 @@ from sparewheel.remediation.decide.deliveries import (
     queued,
     told_by,
 )
-from sparewheel.remediation.decide.events import EVENT_CLOSED, EVENT_DETECTED, event_name
+from sparewheel.remediation.decide.events import (
+    EVENT_BREAKER,
+    EVENT_BREAKER_CLOSED,
+    EVENT_CLOSED,
+    EVENT_DETECTED,
+    event_name,
+)
 from sparewheel.remediation.decide.grouping import Carried, Go, Wait
 from sparewheel.remediation.decide.messages import Told, message
+from sparewheel.remediation.decide.outboxes import Outboxes, incident_of
 from sparewheel.remediation.decide.routing import find, recipients
 from sparewheel.remediation.stages.incident import Incident, log
 
@@ -115,27 +123,22 @@ async def _plan(incident: Incident, route: Route | None, delivery: Delivery) -> 
     """Decide, one message at a time, and journal before the first try which others go with it."""
     window = route.group_seconds if route is not None else DEFAULT_GROUP_SECONDS
     async with incident.ports.group_lock:
-        records, only = await _records(incident), None
+        outboxes, only = await incident.ports.fleet.certain_outboxes(), None
         now = incident.now()
         if isinstance(route, PagerDutyRoute) and event_name(delivery.event) == EVENT_CLOSED:
-            alert = grouping.alert_of(incident.name, route.name, records)
-            only = grouping.alert_members(alert, route.name, records)
-            if _open_of(records, only):
+            alert = grouping.alert_of(incident.name, route.name, outboxes)
+            only = grouping.alert_members(alert, route.name, outboxes)
+            if _any_open(outboxes, only):
                 return Wait(OTHERS_OPEN_SECONDS)
-        plan = grouping.decide(delivery, records, now, window, only)
+        plan = grouping.decide(delivery, outboxes, now, window, only)
         if isinstance(plan, Go) and delivery.decided_at is None:
             await incident.update(decided(delivery.key, plan.folds, now))
         return plan
 
 
-async def _records(incident: Incident) -> list[Remediation]:
-    """All records, this one's newest version among them."""
-    others = await incident.ports.fleet.certain_incidents()
-    return [incident.record, *(one for one in others if one.metadata.name != incident.name)]
-
-
-def _open_of(records: Sequence[Remediation], names: set[str]) -> bool:
-    return any(one.metadata.name in names and one.status.outcome is Outcome.OPEN for one in records)
+def _any_open(outboxes: Outboxes, names: set[str]) -> bool:
+    records = (outboxes.record(name) for name in names)
+    return any(one is not None and one.status.outcome is Outcome.OPEN for one in records)
 
 
 async def _send(incident: Incident, delivery: Delivery, plan: Go) -> float | None:
@@ -170,14 +173,18 @@ async def _failed(incident: Incident, delivery: Delivery, error: NotifyError) ->
 
 async def _event(incident: Incident, delivery: Delivery, plan: Go) -> dict[str, object]:
     """The message's body, with what it carries of other incidents."""
-    records = {one.metadata.name: one for one in await _records(incident)}
+    outboxes = await incident.ports.fleet.certain_outboxes()
     told, unread = [Told(incident.record, delivery)], 0
     for key in plan.folds:
-        record = records.get(grouping.incident_of(key))
-        other = next((one for one in record.status.outbox if one.key == key), None) if record is not None else None
+        record, other = outboxes.record(incident_of(key)), outboxes.delivery(key)
         if record is None or other is None:
             unread += 1
         else:
             told.append(Told(record, other))
-    alert = grouping.alert_of(incident.name, delivery.route, records.values())
-    return message(told, alert, unread)
+    return message(told, grouping.alert_of(incident.name, delivery.route, outboxes, _opening(delivery)), unread)
+
+
+def _opening(delivery: Delivery) -> str:
+    """The event by which a pager heard first of what the message is about."""
+    about_breaker = event_name(delivery.event) in {EVENT_BREAKER, EVENT_BREAKER_CLOSED}
+    return opening_of(delivery.event) if about_breaker else EVENT_DETECTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparewheel.api.faults import Action
 from sparewheel.api.remediation import NodeStage, ReplacementRecord
-from sparewheel.capacity.port import UnreachableError
+from sparewheel.capacity.port import CapacityError, UnreachableError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.events import EVENT_WAITING
 from sparewheel.remediation.decide.observations import Gone
@@ -100,14 +100,14 @@ async def join(incident: Incident) -> bool:
         node = await incident.ports.replacer.join_spare(pool, host, incident.owner, bad)
     except UnfitError as error:
         return await give_up(incident, str(error), quarantine=error.ill)
-    except UnreachableError as error:
-        await _silent(incident, str(error))
+    except CapacityError as error:
+        await _silent(incident, error)
         raise
     now = incident.now()
 
     def joined(record: ReplacementRecord) -> None:
         record.spare_node, record.joined_at = node, record.joined_at or now
-        record.spare_silent_since, record.message = None, ""
+        record.spare_silent_since, record.spare_refused, record.message = None, False, ""
 
     return await incident.update(replacement(joined))
 
@@ -116,7 +116,11 @@ async def _ask_to_join(incident: Incident) -> None:
     """Journal the wish, and whether the spare is off before it is switched on: then it is given time to boot."""
     if incident.record.status.replacement.join_asked_at is not None:
         return
-    was_off = await incident.ports.replacer.prove_off(await incident.pool(), _spare(incident), power_off=False)
+    pool, host = await incident.pool(), _spare(incident)
+    try:
+        was_off = await incident.ports.replacer.prove_off(pool, host, power_off=False)
+    except CapacityError:  # the join will say the same
+        was_off = Proof.UNKNOWN
     now = incident.now()
 
     def asked(record: ReplacementRecord) -> None:
@@ -125,12 +129,13 @@ async def _ask_to_join(incident: Incident) -> None:
     await incident.update(replacement(asked))
 
 
-async def _silent(incident: Incident, error: str) -> None:
-    now = incident.now()
+async def _silent(incident: Incident, error: CapacityError) -> None:
+    now, refused = incident.now(), not isinstance(error, UnreachableError)
 
     def waits(record: ReplacementRecord) -> None:
         record.spare_silent_since = record.spare_silent_since or now
-        record.message = f"spare {record.spare_host} to answer ({error})"
+        record.spare_refused = refused
+        record.message = f"spare {record.spare_host} to {'be let in' if refused else 'answer'} ({error})"
 
     await incident.update(replacement(waits))
 
@@ -191,7 +196,7 @@ async def admit(incident: Incident) -> bool:
     now = incident.now()
 
     def admitted(record: ReplacementRecord) -> None:
-        record.admitted_at = record.admitted_at or now
+        record.admitted_at, record.message = record.admitted_at or now, ""
 
     return await incident.update(replacement(admitted))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sparewheel.api.names import SLINKY_POD_HOSTNAME
 from sparewheel.kube.port import POD, KubeError
 from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
-from sparewheel.remediation.decide.record import disown_slurm
-from sparewheel.remediation.decide.slurm_return import may_restore, reason_is_ours
+from sparewheel.remediation.decide.record import disown_slurm, leave_slurm
+from sparewheel.remediation.decide.slurm_return import may_restore, reason_is_ours, taken_over_by
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.views import pod_view, slurm_node_view
 from sparewheel.slurm.port import SlurmError, SlurmNotFoundError
@@ -40,10 +40,13 @@ async def see_successors(incident: Incident) -> tuple[PodView, ...] | Unknown:
 
 
 async def restore(incident: Incident) -> bool:
-    """Read again, then RESUME. Disowned only when Slurm shows the node in service."""
+    """Read again, then RESUME. Disowned only when Slurm shows the node in service, or somebody else took it out."""
     name = incident.record.spec.slurm_node
-    node = await see_slurm_node(incident)
-    if name is None or not may_restore(incident.record, node, await see_successors(incident)):
+    node, successors = await see_slurm_node(incident), await see_successors(incident)
+    theirs = taken_over_by(incident.record, node, successors)
+    if theirs:
+        return await incident.update(leave_slurm(theirs))
+    if name is None or not may_restore(incident.record, node, successors):
         return False
     assert isinstance(node, SlurmNodeView)  # noqa: S101 - may_restore says so
     if node.states & _OUT:

@@ -16,8 +16,8 @@ from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, Kube, KubeError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.observations import Gone, PodView
-from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, is_open, replacement
-from sparewheel.remediation.decide.slurm_return import slurm_reason
+from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, is_open, leave_slurm, replacement
+from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
 from sparewheel.remediation.decide.treated import on_hold
 from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, lift_due, reservation_name
 from sparewheel.remediation.stages import jobs as job_track
@@ -181,6 +181,9 @@ async def finish(incident: Incident) -> bool:
     if node.states & OUT and left_behind(node.reason):
         await slurm.set_node_state(name, ["RESUME"], "")
         return False  # seen in service at the next look
+    theirs = foreign(node)
+    if theirs:
+        return await incident.update(leave_slurm(theirs))
     if not in_service(node):
         return False
     return await incident.update(*_took_over(incident, name))

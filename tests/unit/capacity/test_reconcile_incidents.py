@@ -6,7 +6,7 @@ from sparewheel.api.base import ObjectMeta
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import Remediation, RemediationSpec
 from sparewheel.capacity.hosts import read_host
-from sparewheel.kube.port import GPU_HOST, NODE, REMEDIATION
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, REMEDIATION
 from tests.support.pool_world import World
 from tests.support.yard import POOL, pool_of, serious_fault
 
@@ -32,6 +32,27 @@ async def test_an_open_incident_keeps_its_place(world: World) -> None:
         await world.once()
         assert world.hosts()["gpu-1"] == world.hosts()["gpu-2"] == "Active", "nothing is surplus during an incident"
         assert world.hosts()["gpu-3"] == phase
+
+
+async def test_a_count_lowered_during_an_incident_takes_no_serving_node_until_the_spare_serves(world: World) -> None:
+    """Somebody, or an autoscaler, lowers the count of two to one while one of the two is bad."""
+    world.yard.add("gpu-1", "gpu-2", "gpu-3")
+    pool_of(world.kube, 2)
+    await world.settle()
+    owner = incident(world, "gpu-1")
+    await world.kube.merge_patch(GPU_POOL, POOL, {"spec": {"size": 1}}, NAMESPACE)
+    await world.settle()
+    assert world.hosts()["gpu-2"] == "Active", "the only one that serves"
+    claim = {"owner": owner, "time": "2026-01-01T00:00:00Z"}
+    replaced = {"gpu-3": {"phase": "Active", "nodeName": "gpu-3", "claim": claim}, "gpu-1": {"phase": "Quarantined"}}
+    for name, status in replaced.items():
+        await world.kube.merge_patch(GPU_HOST, name, {"status": status}, NAMESPACE, "status")
+    world.kube.drop(REMEDIATION, "inc", NAMESPACE)
+    await world.settle()
+    assert len([name for name, phase in world.hosts().items() if phase == "Active"]) == 1
+    await world.kube.merge_patch(GPU_POOL, POOL, {"spec": {"size": 2}}, NAMESPACE)
+    await world.settle()
+    assert len([name for name, phase in world.hosts().items() if phase == "Active"]) == 2
 
 
 async def remove_node(world: World, name: str) -> None:

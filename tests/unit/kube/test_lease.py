@@ -216,3 +216,21 @@ async def test_never_two_at_once_whatever_the_lines_do(seed: int) -> None:
     assert len(reigns) >= 4
     for before, after in itertools.pairwise(reigns):
         assert before[1] <= after[0]
+
+
+@pytest.mark.parametrize("turns", range(10))
+async def test_a_cancel_while_the_lease_is_given_back_stays_a_cancel(turns: int) -> None:
+    kube = MemoryKube(clock=LoopClock())
+
+    async def work() -> None:
+        async with held(kube, "l", SPACE, "a", LoopClock(), version="1"):
+            await asyncio.sleep(1)
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(1)  # the block ends in this turn of the loop
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task}, timeout=5)
+    assert task.cancelled()

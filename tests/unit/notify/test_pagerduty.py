@@ -74,7 +74,9 @@ async def test_what_needs_a_person_is_never_acknowledged_or_resolved(notifier: M
         assert pager.alerts == {"gpu-1-x": "triggered"}
         await send("pager", {**EVENT, "event": "breaker.open"}, "c")
         await send("pager", ended("Healed"), "d")
-    assert pager.alerts == {"gpu-1-x": "resolved", "gpu-1-x/breaker": "triggered"}
+        assert pager.alerts == {"gpu-1-x": "resolved", "gpu-1-x/breaker": "triggered"}
+        await send("pager", {**EVENT, "event": "breaker.closed", "severity": "info"}, "e")
+    assert pager.alerts == {"gpu-1-x": "resolved", "gpu-1-x/breaker": "resolved"}
 
 
 async def test_a_test_leaves_no_alert_open_and_a_long_title_is_cut(notifier: MakeNotifier) -> None:

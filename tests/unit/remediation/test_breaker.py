@@ -66,7 +66,7 @@ def test_who_closed_it_and_why_stays_readable() -> None:
     status = opened("gpu-3-xid-79-1", "2 nodes fenced within 300 s, 2 allowed", [], at(0))
     assert "OPEN since 2026-01-01T00:00:00Z, by gpu-3-xid-79-1: 2 nodes fenced" in words(status)
     after = closed(status, "kim", "switch 4 replaced", Backlog.SKIP, at(60))
-    assert "since 2026-01-01T00:01:00Z, by kim: switch 4 replaced" in words(after)
+    assert "since 2026-01-01T00:01:00Z. Closed by kim: switch 4 replaced" in words(after)
     assert "left drained" in words(after)
     assert words(CLOSED) == "The breaker is closed and never was open."
 

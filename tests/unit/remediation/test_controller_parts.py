@@ -94,6 +94,26 @@ async def test_a_handlers_answer_says_when_to_look_again() -> None:
         await running
 
 
+@pytest.mark.looptime
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_queue_ends_whenever_it_is_cancelled(turns: int) -> None:
+    """A process that stood still finds its lease lost and a key due in one and the same turn of the loop."""
+    queue = DueQueue(LoopClock())
+
+    async def handle(key: Key) -> float | None:
+        return 1.0
+
+    queue.add(Key("k", "a"))
+    running = asyncio.create_task(queue.run(handle))
+    await asyncio.sleep(5.5)
+    queue.add(Key("k", "b"))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait({running}, timeout=10)
+    assert running.cancelled()
+
+
 # -------------------------------------------------------------------- the journal
 def stored(kube: MemoryKube) -> Remediation:
     body = kube.peek(REMEDIATION, "r", SPACE)

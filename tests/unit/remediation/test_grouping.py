@@ -24,6 +24,7 @@ from sparewheel.remediation.decide.grouping import (
     decide,
     due,
 )
+from sparewheel.remediation.decide.outboxes import Line, Outboxes
 from tests.support.incidents import at, fenced, remediation
 
 WINDOW = 10.0
@@ -62,7 +63,7 @@ class World:
         if post.state(mine) is not post.DeliveryState.QUEUED or mine.due_at > at(now) or mine.created_at > at(now):
             return
         born = [record for record in self.records.values() if record.status.outbox[0].created_at <= at(now)]
-        match decide(mine, born, at(now), WINDOW):
+        match decide(mine, Outboxes.of(born), at(now), WINDOW):
             case Wait():
                 return
             case Carried(by):
@@ -136,28 +137,28 @@ def test_many_at_once_are_two_messages_and_more_than_one_can_carry_are_told_by_t
 
 def test_without_a_window_each_goes_alone() -> None:
     records = [incident("a"), incident("b")]
-    assert decide(first(records[0]), records, at(0), 0) == Go()
+    assert decide(first(records[0]), Outboxes.of(records), at(0), 0) == Go()
 
 
 def test_a_clock_that_was_set_back_holds_nothing_for_longer_than_the_window() -> None:
     early, late = incident("a"), incident("b")
     early.status = post.decided(key("a"), [], at(80000))(early.status)
-    assert decide(first(late), [early, late], at(0), WINDOW) == Wait(WINDOW)
+    assert decide(first(late), Outboxes.of([early, late]), at(0), WINDOW) == Wait(WINDOW)
 
 
 def test_what_was_decided_stays_when_more_comes() -> None:
     leader, member, later = incident("a"), incident("b"), incident("c")
     leader.status = post.decided(key("a"), [key("b")], at(0))(leader.status)
     records = [leader, member, later]
-    assert decide(first(leader), records, at(60), WINDOW) == Go((key("b"),))
-    carried = decide(first(member), records, at(60), WINDOW)
+    assert decide(first(leader), Outboxes.of(records), at(60), WINDOW) == Go((key("b"),))
+    carried = decide(first(member), Outboxes.of(records), at(60), WINDOW)
     assert isinstance(carried, Carried)
     assert carried.by.key == key("a")
 
 
 def test_a_carrier_that_is_gone_leaves_what_it_carried_to_be_told() -> None:
     alone = incident("b")
-    assert decide(first(alone), [alone], at(60), WINDOW) == Go()
+    assert decide(first(alone), Outboxes.of([alone]), at(60), WINDOW) == Go()
 
 
 def test_other_people_routes_and_kinds_are_other_lines() -> None:
@@ -165,18 +166,18 @@ def test_other_people_routes_and_kinds_are_other_lines() -> None:
     other = incident("d")
     other.status = post.address(key("d"), [post.Recipient("ada", "hook")], at(0))(other.status)
     records = [mine, incident("b", event=EVENT_CLOSED), incident("c", route="chat"), other]
-    assert decide(first(mine), records, at(0), WINDOW) == Go()
-    assert decide(first(mine), [*records, incident("e")], at(0), WINDOW) == Go((key("e"),))
-    assert decide(first(mine), [*records, incident("e")], at(0), WINDOW, {"a", "b"}) == Go()
+    assert decide(first(mine), Outboxes.of(records), at(0), WINDOW) == Go()
+    assert decide(first(mine), Outboxes.of([*records, incident("e")]), at(0), WINDOW) == Go((key("e"),))
+    assert decide(first(mine), Outboxes.of([*records, incident("e")]), at(0), WINDOW, {"a", "b"}) == Go()
 
 
 def test_a_later_message_is_not_told_before_an_earlier_one_of_its_incident() -> None:
     early, late = incident("a", event=EVENT_CLOSED), incident("b")
     late.status = post.enqueue("b", EVENT_CLOSED, ["hook"], at(1))(late.status)
-    assert decide(first(early), [early, late], at(2), WINDOW) == Go()
+    assert decide(first(early), Outboxes.of([early, late]), at(2), WINDOW) == Go()
     for _ in range(HOLD_ATTEMPTS):
         late.status = post.delivery_failed(key("b"), at(2), "503")(late.status)
-    assert decide(first(early), [early, late], at(2), WINDOW) == Go((f"b/{EVENT_CLOSED}/hook",))
+    assert decide(first(early), Outboxes.of([early, late]), at(2), WINDOW) == Go((f"b/{EVENT_CLOSED}/hook",))
 
 
 def test_the_first_message_waits_for_the_jobs_but_not_for_long() -> None:
@@ -192,8 +193,52 @@ def test_the_first_message_waits_for_the_jobs_but_not_for_long() -> None:
 def test_incidents_told_together_are_one_alert() -> None:
     leader, member, alone = incident("a"), incident("b"), incident("c")
     leader.status = post.decided(key("a"), [key("b")], at(0))(leader.status)
-    records = [leader, member, alone]
-    assert [alert_of(name, "hook", records) for name in "abc"] == ["a", "a", "c"]
-    assert alert_members("a", "hook", records) == {"a", "b"}
-    assert alert_members("c", "hook", records) == {"c"}
-    assert alert_of("b", "chat", records) == "b"
+    outboxes = Outboxes.of([leader, member, alone])
+    assert [alert_of(name, "hook", outboxes) for name in "abc"] == ["a", "a", "c"]
+    assert alert_members("a", "hook", outboxes) == {"a", "b"}
+    assert alert_members("c", "hook", outboxes) == {"c"}
+    assert alert_of("b", "chat", outboxes) == "b"
+
+
+# -------------------------------------------------------------------- the look-up
+@settings(max_examples=60, deadline=None)
+@given(births, st.data())
+def test_a_look_up_that_was_kept_says_what_one_made_anew_says(created: list[float], data: st.DataObject) -> None:
+    world, kept = World(created), Outboxes()
+    names = list(world.records)
+    for now in range(0, 60, 4):
+        for name in data.draw(st.permutations(names)):
+            if data.draw(st.integers(0, 9)) == 0:
+                kept.drop(name)
+                world.records[name] = incident(name, created[names.index(name)])
+            world.look(name, now, data.draw(st.sampled_from(FATES)))
+            kept.put(world.records[name])
+        anew = Outboxes.of(world.records.values())
+        line = Line("hook", "", EVENT_DETECTED)
+        assert kept.last_decided(line) == anew.last_decided(line)
+        assert {one.key for one in kept.waiting(line)} == {one.key for one in anew.waiting(line)}
+        assert [kept.carrier(key(name)) for name in names] == [anew.carrier(key(name)) for name in names]
+
+
+class Counting(Outboxes):
+    """Counts how many messages are looked at."""
+
+    looks = 0
+
+    def waiting(self, line: Line) -> list[Delivery]:
+        found = super().waiting(line)
+        self.looks += len(found)
+        return found
+
+
+@pytest.mark.parametrize("count", [200, 400])
+def test_a_storm_is_decided_by_looking_at_each_message_once(count: int) -> None:
+    records = {f"i{number}": incident(f"i{number}") for number in range(count)}
+    outboxes = Counting.of(records.values())
+    for name, record in records.items():
+        plan = decide(first(record), outboxes, at(0), WINDOW)
+        if isinstance(plan, Go):
+            records[name].status = post.decided(key(name), plan.folds, at(0))(record.status)
+            outboxes.put(record)
+    assert sum(one.status.outbox[0].decided_at is not None for one in records.values()) == 1
+    assert outboxes.looks == count

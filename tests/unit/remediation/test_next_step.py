@@ -306,6 +306,10 @@ def test_whose_reason_it_is() -> None:
         "sparewheelx: other tool",
         "sparewheel: other (gpu-1-manual-1)",
         "slurm-operator: cordoned",
+        "sparewheel: XID 79 (my-gpu-7-xid-79-0)",
+        "sparewheel: XID 79 (gpu-7-xid-79-01)",
+        "slurm-operator: gpu-7-xid-79-0.b: XID 79",
+        "[node_problem_x] gpu-7-xid-79-0",
     ):
         assert not reason_is_ours(theirs, name)
     assert foreign(slurm(reason="bad HBM")) == "bad HBM"

@@ -117,9 +117,10 @@ def taken(
     controller.state.policy_spec = policy
     for record in records:
         seen = Remediation.from_wire(world.kube.put(REMEDIATION, record.to_wire()))
-        controller.state.taken[record.metadata.name] = Incident(controller.ports, Journal(world.kube, seen))
+        controller.state.take(Incident(controller.ports, Journal(world.kube, seen)))
     found = list(controller.state.taken.values())
-    controller.state.taken.update({incident.name: incident for incident in known})
+    for incident in known:
+        controller.state.take(incident)
     return found
 
 

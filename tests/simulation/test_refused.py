@@ -1,0 +1,102 @@
+"""A provider or the API server refuses: each try ends, the record says what was refused, and it is told once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sparewheel.kube.port import POD, InvalidError
+from sparewheel.remediation.decide import spares
+from sparewheel.remediation.decide.spares import SILENT_SECONDS
+from tests.support.play import healed, playing, training, waits_for
+from tests.support.world import World, reported_attempt, until
+
+pytestmark = pytest.mark.looptime
+
+REFUSAL = "host {host}: the provider answered 403; check its key"
+
+
+def shown(world: World) -> str:
+    """All that the record says is waited for."""
+    return f"{waits_for(world)} {world.record().status.replacement.message}" if world.records() else ""
+
+
+def waiting_messages(world: World) -> list[str]:
+    return [event["text"] for event in world.receiver.of("incident.waiting")]
+
+
+async def test_a_spare_that_its_backend_refuses_gives_way_to_another_and_is_not_blamed() -> None:
+    world = World(spares=2)
+    world.capacity.refused["gpu-3"] = REFUSAL.format(host="gpu-3")
+    world.capacity.hosts["gpu-3"].power = "off"
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: "gpu-3 to be let in" in shown(world), 20)
+        await healed(world)
+        replacement = world.record().status.replacement
+        assert (replacement.spare_host, replacement.refused_hosts) == ("gpu-4", [])
+        taken = (replacement.admitted_at or world.clock.now()) - world.record().spec.fault.first_seen
+        assert SILENT_SECONDS <= taken.total_seconds() < SILENT_SECONDS + 15
+        assert world.capacity.hosts["gpu-3"].phase == "Spare"
+
+
+async def test_the_only_spare_is_asked_again_under_the_same_claim_and_people_are_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spares, "JOIN_DEADLINE_SECONDS", 60.0)
+    world = World()
+    world.capacity.refused["gpu-3"] = "host gpu-3: the provider answered 409 busy"
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: "409 busy" in shown(world), 20)
+        await asyncio.sleep(100)
+        assert "gpu-3" in shown(world)
+        assert len(waiting_messages(world)) == 1
+        assert ("retire", "gpu-1") not in world.capacity.log, "nothing can take its place yet"
+        assert world.capacity.hosts["gpu-3"].phase == "Spare", "never quarantined for what its backend says"
+        claims = {owner for verb, owner in world.capacity.log if verb == "claim_owner"}
+        assert claims == {f"remediation/{world.record().metadata.name}"}
+        world.capacity.refused.clear()
+        await healed(world)
+
+
+async def test_a_backend_that_lists_no_machines_is_shown() -> None:
+    world = World()
+    world.capacity.refused[""] = REFUSAL.format(host="of pool gpu")
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: "the capacity backend (host of pool gpu: the provider answered 403" in shown(world), 20)
+        await until(lambda: len(waiting_messages(world)) == 1, 60)
+        assert "403" in waiting_messages(world)[0]
+        world.capacity.refused.clear()
+        await healed(world)
+        assert shown(world).strip() == ""
+
+
+async def test_a_bad_host_that_cannot_be_taken_out_is_shown_while_the_job_goes_on() -> None:
+    world = World()
+    world.capacity.refused["gpu-1"] = REFUSAL.format(host="gpu-1")
+    async with playing(world):
+        job = await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: reported_attempt(job) == 1)
+        await until(lambda: "gpu-1: the provider answered 403" in waits_for(world), 30)
+        await until(lambda: len(waiting_messages(world)) == 1, 60)
+        world.capacity.refused.clear()
+        await healed(world)
+
+
+async def test_what_the_api_server_forbids_is_shown() -> None:
+    world = World()
+    world.kube.fail(InvalidError("delete Pod slurm/gpu-0: 403 forbidden"), "delete", POD, times=10_000)
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: "the API server (delete Pod slurm/gpu-0: 403 forbidden)" in waits_for(world), 60)
+        await until(lambda: len(waiting_messages(world)) == 1, 60)
+        world.kube.faults.clear()
+        await healed(world)
