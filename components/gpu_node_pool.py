@@ -55,6 +55,7 @@ def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
         warm_spares=pool.warm_spares,
         dry_run=pool.dry_run or dry_run,
         fault_policies=fault_policies(pool.fault_overrides),
+        ladder=None if pool.ladder is None else pool.ladder.rule(),
         replace=list(pool.replace),
     )
 

@@ -102,6 +102,21 @@ class StackConfig(Area):
         return self
 
     @model_validator(mode="after")
+    def _ladders(self) -> Self:
+        if self.remediation.agent.node_actions:
+            return self
+        places = [("remediation.ladder", self.remediation.ladder)]
+        places += [(f"pools.{index}.ladder", pool.ladder) for index, pool in enumerate(self.pools)]
+        for path, ladder in places:
+            if ladder is not None and ladder.rungs:
+                msg = (
+                    f"{path}: no host has a helper that could do this; "
+                    "set remediation.agent.node_actions to true, or leave the ladder away"
+                )
+                raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
     def _database_disk(self) -> Self:
         if isinstance(self.slurm.accounting, InClusterDatabase) and self.storage.database is None:
             msg = "storage.database: is missing; slurm.accounting in_cluster needs a disk for its database"

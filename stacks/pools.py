@@ -13,6 +13,7 @@ from sparewheel.api.names import GROUP, LABEL_VETO
 from stacks.base import LABEL_KEY, LABEL_VALUE, Area, DnsName, LabelKey, LabelValue, Quantity, with_credential_refs
 from stacks.budget import Budget
 from stacks.faults import FaultRule, FaultRules
+from stacks.ladder import Ladder
 from stacks.ssh_keys import why_no_key
 
 PoolName = Annotated[str, Field(pattern=POOL_NAME, max_length=MAX_POOL_NAME)]
@@ -58,6 +59,9 @@ class Pool(Area):
     dry_run: bool = False
     fault_overrides: FaultRules = Field(
         default_factory=dict[str, FaultRule], description="on this pool's nodes, by fault code; wins over the stack's"
+    )
+    ladder: Ladder | None = Field(
+        default=None, description="what is tried on this pool's nodes before they are replaced; wins over the stack's"
     )
     node_selector: dict[LabelKey, LabelValue] = Field(
         default_factory=dict[str, str], description="more labels a worker asks for"

@@ -6,11 +6,13 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from sparewheel.api.ladder import LadderRule
 from sparewheel.api.remediation_policy import MAX_ROUTES, VetoEscalation
 from stacks.base import AbsolutePath, Area
 from stacks.budget import Budget
 from stacks.conditions import NodeCondition
 from stacks.faults import FaultRule, FaultRules
+from stacks.ladder import Ladder
 from stacks.routes import RouteConfig, wrong_together
 
 
@@ -65,10 +67,17 @@ class RemediationConfig(Area):
     crashed_job_window_seconds: float = Field(default=30.0, ge=0)
     lemon: Lemons = Lemons()
     veto: Veto = Veto()
+    ladder: Ladder | None = Field(
+        default=None, description="what is tried on a node before it is replaced; with agent.node_actions only"
+    )
     agent: Agent = Agent()
     keep_records: bool = Field(
         default=True, description="keep our CRDs, and so every record, when the stack is destroyed"
     )
+
+    def ladder_rule(self) -> LadderRule:
+        """Without helpers on the hosts nothing can be tried there."""
+        return (self.ladder or Ladder()).rule() if self.agent.node_actions else LadderRule()
 
     @field_validator("routes")
     @classmethod

@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeInt
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
 from sparewheel.api.fault_policy import FaultPolicy
+from sparewheel.api.ladder import LadderRule
 from sparewheel.api.limits import ReplacementBudget
 
 POOL_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
@@ -114,6 +115,8 @@ class GpuPoolSpec(ApiModel):
     dry_run: bool = False
     fault_policies: list[FaultPolicy] = Field(default_factory=list[FaultPolicy])
     """What is done about a fault on this pool's nodes; each rule wins over the cluster's."""
+    ladder: LadderRule | None = None
+    """What is tried on this pool's nodes before they are replaced; None: as in the whole cluster."""
     replace: list[str] = Field(default_factory=list[str])
     """Host names that a person wants replaced; a name stays harmlessly after it was done."""
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
 from sparewheel.api.fault_policy import FaultPolicy
+from sparewheel.api.ladder import LadderRule
 from sparewheel.api.limits import ReplacementBudget
 from sparewheel.api.node_conditions import NodeConditionRule
 from sparewheel.api.routes import Person, Route
@@ -62,6 +63,8 @@ class RemediationPolicySpec(ApiModel):
     """A job that ended non-zero on the node from this long before the fault on is taken for its victim."""
     lemon: LemonRule = Field(default_factory=LemonRule)
     veto: VetoRule = Field(default_factory=VetoRule)
+    ladder: LadderRule = Field(default_factory=LadderRule)
+    """What is tried on a node before it is replaced; only where the nodes have a helper."""
 
 
 class RouteTest(ApiModel):

@@ -178,3 +178,31 @@ def test_the_routes_as_the_cluster_sees_them(run_stack: Run, raw: dict[str, Any]
     assert pager["url"] == "https://events.pagerduty.com/v2/enqueue"
     assert "CANARY" not in str(policy)
     assert stack.one(":Secret", "sparewheel-credentials").inputs["stringData"] == secrets
+
+
+@pytest.mark.parametrize("node_actions", [True, False])
+def test_nodes_are_mended_only_where_they_have_a_helper(
+    run_stack: Run, raw: dict[str, Any], node_actions: bool
+) -> None:
+    raw["remediation"]["agent"] = {"node_actions": node_actions}
+    stack = run_stack(raw)
+    rungs = [
+        {"kind": "reset_gpu", "timeoutSeconds": 180},
+        {"kind": "reboot", "timeoutSeconds": 900},
+    ]
+    ladder = stack.one(":RemediationPolicy").inputs["spec"]["ladder"]
+    assert ladder["rungs"] == (rungs if node_actions else [])
+    assert "ladder" not in stack.one(":GpuPool").inputs["spec"], "as in the whole stack"
+    containers = stack.one(":DaemonSet").inputs["spec"]["template"]["spec"]["containers"]
+    assert ("helper" in [container["name"] for container in containers]) == node_actions
+
+
+def test_a_pool_with_a_ladder_of_its_own(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["remediation"] |= {"agent": {"node_actions": True}, "ladder": {"mended": {"count": 1, "window_seconds": 3600}}}
+    raw["pools"][0]["ladder"] = {"rungs": ["reboot"], "reboot_seconds": 1800}
+    stack = run_stack(raw)
+    policy = stack.one(":RemediationPolicy").inputs["spec"]["ladder"]
+    assert (policy["mendedCount"], policy["mendedWindowSeconds"]) == (1, 3600)
+    pool = stack.one(":GpuPool").inputs["spec"]
+    assert pool["ladder"]["rungs"] == [{"kind": "reboot", "timeoutSeconds": 1800}]
+    assert stack.one("PoolCapacity").inputs["spec"] == pool

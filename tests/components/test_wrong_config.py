@@ -76,6 +76,17 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("a repeat of one", lambda raw: raw["remediation"].update(fault_overrides={"XID 43": {"repeats": [
         {"count": 1, "window_seconds": 600, "action": "replace"}]}}),
      "remediation.fault_overrides.XID 43.repeats.0.count:", "2"),
+    ("a ladder without helpers", lambda raw: raw["remediation"].update(ladder={"reboot_seconds": 600}),
+     "", "remediation.ladder: no host has a helper"),
+    ("a pool's ladder without helpers", lambda raw: raw["pools"][0].update(ladder={}),
+     "", "pools.0.ladder: no host has a helper"),
+    ("rungs in the wrong order", lambda raw: raw["remediation"].update(
+        agent={"node_actions": True}, ladder={"rungs": ["reboot", "reset_gpu"]}),
+     "remediation.ladder.rungs:", "[reset_gpu, reboot]"),
+    ("a rung that is none", lambda raw: raw["remediation"].update(ladder={"rungs": ["reimage"]}),
+     "remediation.ladder.rungs.0:", "'reset_gpu'"),
+    ("no time for a reboot", lambda raw: raw["remediation"].update(ladder={"reboot_seconds": 5}),
+     "remediation.ladder.reboot_seconds:", "120"),
     ("host key that is none", lambda raw: _machines(raw)["machines"][0]["ssh"].update(host_key="hello"),
      "pools.0.backend:", "ssh-keyscan"),
     ("host key cut short", lambda raw: _machines(raw)["machines"][0]["ssh"].update(host_key=KEY[:-4]),

@@ -1,0 +1,71 @@
+"""The ladder: how a node is mended where it is (a reset of the GPU, a reboot) before it is replaced."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from sparewheel.api.base import ApiModel, Time
+from sparewheel.api.enums import NodeActionKind
+
+
+class Rung(ApiModel):
+    kind: NodeActionKind
+    timeout_seconds: int = Field(ge=30)
+    """From the request until the node is well again; after it the next rung is taken."""
+
+
+class LadderRule(ApiModel):
+    """Without rungs nothing is mended where it is: every node that is to be healed is replaced."""
+
+    rungs: list[Rung] = Field(default_factory=list[Rung])
+    """Mildest first."""
+    mended_count: int = Field(default=2, ge=1)
+    """A host that was mended this often within ``mended_window_seconds`` is replaced the next time."""
+    mended_window_seconds: int = Field(default=7 * 86400, ge=60)
+
+
+class RungResult(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """The helper says so."""
+    REFUSED = "refused"
+    """The helper touched nothing; its message says why."""
+    TIMED_OUT = "timed_out"
+    """The node was not well in time, whatever the helper says."""
+    SILENT = "silent"
+    """No helper answered: nobody is there who could take the next rung either."""
+    NOT_ASKED = "not_asked"
+    """The API server did not take the request."""
+    WITHDRAWN = "withdrawn"
+    """The request was taken back."""
+
+
+class RungRecord(ApiModel):
+    """One rung that was taken: written down before the node's helper is asked."""
+
+    id: str
+    """The request's id: the same again is the same request."""
+    kind: NodeActionKind
+    device: str = ""
+    """PCI address of the GPU, for a reset."""
+    boot_id: str = ""
+    """The boot in which it was asked for."""
+    asked_at: Time
+    timeout_seconds: int
+    withdrawn_at: Time | None = None
+    """When the request was taken back; a helper that had read it may still act on it for a moment."""
+    ended_at: Time | None = None
+    result: RungResult | None = None
+    message: str = ""
+
+
+class LadderRecord(ApiModel):
+    rungs: list[RungRecord] = Field(default_factory=list[RungRecord])
+    mended_at: Time | None = None
+    """The node is well again: from then on it is given back, and no spare is used."""
+    over_at: Time | None = None
+    """No rung is left: from then on the node is replaced."""
+    why: str = ""
+    """Which rung helped, or why none is left."""
