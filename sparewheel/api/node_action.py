@@ -33,6 +33,11 @@ class NodeActionRequest:
     """PCI address of the GPU (``0000:17:00``), for a reset."""
 
 
+def is_device(text: str) -> bool:
+    """Can this device be reset? A PCI address of a GPU, as faults and requests carry it."""
+    return _DEVICE.fullmatch(text) is not None
+
+
 def to_annotation(request: NodeActionRequest) -> str:
     """The annotation's value."""
     body = {"id": request.id, "kind": request.kind.value, "deadline": request.deadline.isoformat()}
@@ -59,6 +64,6 @@ def from_annotation(text: str) -> NodeActionRequest:
     device = str(body.get("device", ""))
     if deadline.tzinfo is None:
         raise BadRequestError("the request's deadline has no time zone", request_id)
-    if (kind is NodeActionKind.RESET_GPU) != bool(device) or (device and not _DEVICE.fullmatch(device)):
+    if (kind is NodeActionKind.RESET_GPU) != bool(device) or (device and not is_device(device)):
         raise BadRequestError(f"the request's device {device[:40]!r} doesn't go with {kind}", request_id)
     return NodeActionRequest(request_id, kind, deadline, device)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
 from sparewheel.api.faults import Fault
+from sparewheel.api.ladder import LadderRecord, Rung
 
 
 class Trigger(StrEnum):
@@ -18,11 +19,13 @@ class Trigger(StrEnum):
 
 
 class NodeStage(StrEnum):
-    """The node track, in order. ``vetoed`` is a wait between fenced and drained, not a station of every run."""
+    """The node track, in order. ``vetoed`` is a wait and ``mended`` a try: neither is a station of every run."""
 
     DETECTED = "detected"
     FENCED = "fenced"
     VETOED = "vetoed"
+    MENDED = "mended"
+    """Healed where it is, by the node's helper; where that does not help, the node is replaced."""
     DRAINED = "drained"
     REPLACED = "replaced"
     CLOSED = "closed"
@@ -209,6 +212,10 @@ class RemediationSpec(ApiModel):
     """Which rule chose the fault's action, in words."""
     hold: str = ""
     """Why nothing is done beyond the fence until a person says so; empty: healed as usual."""
+    ladder: list[Rung] = Field(default_factory=list[Rung])
+    """What is tried on the node before it is replaced, as the policy was at detection."""
+    ladder_off: str = ""
+    """Why it is replaced at once although the policy has a ladder."""
     jobs_seen: list[SeenJob] = Field(default_factory=list[SeenJob])
     """A job that crashed with the fault may have left the node before anybody could list it."""
 
@@ -230,6 +237,7 @@ class RemediationStatus(ApiModel):
     fence_decided_at: Time | None = None
     jobs_listed_at: Time | None = None
     """When the jobs on the node were read from Slurm; before that ``jobs`` says nothing."""
+    ladder: LadderRecord = Field(default_factory=LadderRecord)
     replacement: ReplacementRecord = Field(default_factory=ReplacementRecord)
     owned: Owned = Field(default_factory=Owned)
     outbox: list[Delivery] = Field(default_factory=list[Delivery])

@@ -161,6 +161,8 @@ def plan(found: dict[str, Any]) -> Table:
         table.add_row("refused", Text(found["refused"], style="red"))
     for number, step in enumerate(found["steps"], 1):
         table.add_row(f"step {number}", Text(step))
+    if found["ladder"]:
+        table.add_row("tried first", Text(f"where a fault asks for less: {found['ladder']}"))
     for job in found["jobs"]:
         goes = "is requeued" if job["requeues"] else f"does not come back: {job['why_not']}"
         table.add_row(f"job {job['job_id']}", Text(f"{job['name']} of {job['user']} {goes}"))

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sparewheel.api.remediation import JobRecord, JobStage, NodeStage, Remediation
+from sparewheel.remediation.decide.rung_words import result_words
 
 NODE_TRACK = "node"
 NOTIFIED = "notified"
@@ -41,6 +42,11 @@ def rows(remediation: Remediation) -> list[Row]:
         begin = start if record.name is NodeStage.DETECTED else record.started_at
         end = after(record.ended_at) if record.ended_at else None
         found.append(Row(NODE_TRACK, record.name.value, after(begin), end, record.message))
+    for rung in remediation.status.ladder.rungs:
+        end = after(rung.ended_at) if rung.ended_at else None
+        found.append(
+            Row(NODE_TRACK, f"{rung.kind.value} {rung.device}".rstrip(), after(rung.asked_at), end, result_words(rung))
+        )
     first_told = [delivery.delivered_at for delivery in remediation.status.outbox if delivery.delivered_at]
     if first_told:
         created = min(delivery.created_at for delivery in remediation.status.outbox)

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST
 from sparewheel.api.remediation import NodeStage, Outcome
 from sparewheel.kube.port import NODE
-from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.decide.record import ended
-from tests.support.mortal import KUBE_WRITES, NOTIFIER_WRITES, REPLACER_WRITES, SLURM_WRITES, Life, Mortal
+from tests.support.mortal import Life, mortal_controller
 from tests.support.world import World, reported_attempt, until
 
 Scenario = Literal["fault", "crashed", "lost", "manual"]
-
-
-def mortal_controller(world: World, life: Life, identity: str) -> Controller:
-    kube: Any = Mortal(world.kube, life, KUBE_WRITES)
-    slurm: Any = Mortal(world.slurm, life, SLURM_WRITES)
-    replacer: Any = Mortal(world.capacity, life, REPLACER_WRITES)
-    notifier: Any = Mortal(world.receiver, life, NOTIFIER_WRITES)
-    return Controller(kube, slurm, replacer, notifier, world.clock, "sparewheel", identity, version="test")
 
 
 async def play(scenario: Scenario, life: Life, *, warm: bool = False) -> World:
@@ -101,7 +92,8 @@ def check(world: World, scenario: Scenario) -> None:
     out = {node.name for node in world.slurm.node_table.values() if node.down or node.drain}
     assert out == {name for name, node in world.worker_nodes().items() if not node}, "only a worker without a host"
     assert {node for kept in world.slurm.reservation_table.values() for node in kept.nodes} == out
-    assert all(ended(record.status, stage) for stage in NodeStage if stage is not NodeStage.VETOED)
+    passed = [stage for stage in NodeStage if stage not in {NodeStage.VETOED, NodeStage.MENDED}]
+    assert all(ended(record.status, stage) for stage in passed)
     assert not record.status.owned.slurm_down
     kinds = [event["event"] for event in world.receiver.events.values()]
     assert sorted(kinds) == ["incident.closed", "incident.detected", "job.resumed"], "each told once"

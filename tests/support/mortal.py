@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sparewheel.kube.port import EVENT, LEASE, UnavailableError
+from sparewheel.remediation.controller.loop import Controller
+from tests.support.world import World
 
 KUBE_WRITES = frozenset({"create", "replace", "merge_patch", "delete", "evict"})
 SLURM_WRITES = frozenset({"set_node_state", "requeue", "update_job", "put_reservation", "delete_reservation"})
@@ -59,3 +61,11 @@ class Mortal:
     async def _die(self) -> None:
         self._life.dead.set()
         await asyncio.Event().wait()  # nobody hears of it again; the test cancels what is left
+
+
+def mortal_controller(world: World, life: Life, identity: str) -> Controller:
+    kube: Any = Mortal(world.kube, life, KUBE_WRITES)
+    slurm: Any = Mortal(world.slurm, life, SLURM_WRITES)
+    replacer: Any = Mortal(world.capacity, life, REPLACER_WRITES)
+    notifier: Any = Mortal(world.receiver, life, NOTIFIER_WRITES)
+    return Controller(kube, slurm, replacer, notifier, world.clock, "sparewheel", identity, version="test")

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from sparewheel.api.base import ObjectMeta, format_time
 from sparewheel.api.faults import Action, Fault, Severity
@@ -30,7 +30,7 @@ from sparewheel.api.names import (
     TAINT_SPARE,
     VETO_VALUE,
 )
-from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeHealth, NodeHealthStatus
+from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeAction, NodeHealth, NodeHealthStatus
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
 from sparewheel.api.routes import Route, WebhookRoute
@@ -83,6 +83,15 @@ class Receiver:
         return [event for event in self.events.values() if event["event"] == kind]
 
 
+class NodeHelpers(Protocol):
+    """``tests.support.node_helpers``."""
+
+    words: dict[str, NodeAction]
+    """The last answer of each node's helper."""
+
+    def step(self, monotonic_seconds: float) -> None: ...
+
+
 @dataclass
 class World:
     replicas: int = 2
@@ -98,6 +107,10 @@ class World:
     faults: dict[str, list[Fault]] = field(default_factory=dict[str, list[Fault]])
     silent: set[str] = field(default_factory=set[str])
     """Nodes whose agent is silent; those in ``kube.dead_nodes`` have no kubelet either."""
+    helpers: NodeHelpers | None = None
+    """The nodes' helpers, where the stack has them."""
+    boots: dict[str, int] = field(default_factory=dict[str, int])
+    """How often each node was rebooted."""
     _beat_at: float = 0.0
     _register_at: dict[str, float] = field(default_factory=dict[str, float])
     _pod_seen: dict[str, str] = field(default_factory=dict[str, str])
@@ -179,6 +192,28 @@ class World:
         self._beat(node)
         return fault
 
+    def boot_id(self, node: str) -> str:
+        return f"boot-{node}" + (f"-{self.boots[node]}" if node in self.boots else "")
+
+    def go_down(self, node: str) -> None:
+        """The host reboots: no agent, no kubelet, until ``come_back``."""
+        self.silent.add(node)
+        self.kube.dead_nodes.add(node)
+
+    def come_back(self, node: str) -> None:
+        """Another boot; the worker's slurmd registers anew, as it was set."""
+        self.boots[node] = self.boots.get(node, 0) + 1
+        self.silent.discard(node)
+        self.kube.dead_nodes.discard(node)
+        self._died_at.pop(node, None)
+        body = self.node(node)
+        body["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+        body["status"]["nodeInfo"] = {"bootID": self.boot_id(node)}
+        self.kube.put(NODE, body)
+        for name, place in self.worker_nodes().items():
+            if place == node:
+                self.slurm.restart_slurmd(name)
+
     def heal_gpu(self, node: str, gpu: int) -> None:
         """The agent no longer sees the faults of this GPU."""
         self.faults[node] = [fault for fault in self.faults.get(node, []) if fault.gpu_index != gpu]
@@ -235,6 +270,8 @@ class World:
             for body in list(self.kube._objects.get(NODE, {}).values()):
                 self._beat(body["metadata"]["name"])
         self._operator(now)
+        if self.helpers is not None:
+            self.helpers.step(now)
         for job in self.slurm.job_table.values():
             report_step(job, self.clock.now())
 
@@ -255,7 +292,8 @@ class World:
         name = next((name for name, place in self.worker_nodes().items() if place == node), None)
         alive = alive_on(self.slurm, name) if name else []
         status = NodeHealthStatus(
-            boot_id=f"boot-{node}",
+            boot_id=self.boot_id(node),
+            action=self.helpers.words.get(node) if self.helpers is not None else None,
             heartbeat_time=self.clock.now() + timedelta(hours=-3),  # its clock is wrong, and nobody minds
             heartbeat_interval_seconds=HEARTBEAT_SECONDS,
             gpus=DeviceCount(expected=8, seen=8),

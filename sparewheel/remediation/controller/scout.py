@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from sparewheel.api.faults import Fault
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
@@ -15,8 +14,8 @@ from sparewheel.remediation.controller.left_down import LeftDown
 from sparewheel.remediation.controller.own_ends import OwnEnds
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.attempts import hold_reason
-from sparewheel.remediation.decide.conditions import condition_faults
-from sparewheel.remediation.decide.observations import NodeView, PodView
+from sparewheel.remediation.decide.ladder import rungs_for
+from sparewheel.remediation.decide.observations import PodView
 from sparewheel.remediation.decide.record import fold
 from sparewheel.remediation.decide.silence import Silence
 from sparewheel.remediation.decide.triage import Fold, New, Report, triage
@@ -63,19 +62,11 @@ class Scout:
         return Report(
             node=view,
             boot_id=health.status.boot_id if health else "",
-            faults=(*reported, *self._conditions(view, reported)),
+            faults=(*reported, *self.state.others_findings(view, reported)),
             fresh=self.state.heartbeats.last_heard(node) is not None,
             heartbeat=health.status.heartbeat_time if health else None,
             silence=silence,
         )
-
-    def _conditions(self, node: NodeView, reported: tuple[Fault, ...]) -> tuple[Fault, ...]:
-        rules = self.state.policy_spec.node_conditions
-        if not rules or not node.conditions:
-            return ()
-        incident = self.state.open_incident(node.name)
-        in_work = [] if incident is None else [incident.spec.fault, *incident.status.more_faults]
-        return condition_faults(node.conditions, rules, reported, {(fault.code, fault.device) for fault in in_work})
 
     async def triage(self, node: str) -> float | None:
         """A new incident, a fault folded into the open one, or nothing."""
@@ -101,8 +92,10 @@ class Scout:
             return 1.0
         log.info("event=detected incident=%s node=%s code=%s", decision.name, node, decision.spec.fault.code)
         incidents, policy = await self.state.incidents(), self.state.policy_spec
-        hold = hold_reason(decision.spec, policy, incidents, self.state.clock.now())
-        spec = decision.spec.model_copy(update={"hold": hold})
+        now = self.state.clock.now()
+        hold = hold_reason(decision.spec, policy, incidents, now)
+        rungs, off = rungs_for(decision.spec, self.state.pools[decision.spec.pool].spec, policy, incidents, now)
+        spec = decision.spec.model_copy(update={"hold": hold, "ladder": rungs, "ladder_off": off})
         record = await detected.create(self.ports.kube, self.ports.namespace, decision.name, spec)
         self.found(record)
         return None

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from sparewheel.api.faults import Fault
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.node_health import NodeHealth
@@ -13,6 +14,7 @@ from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.clock import Clock
 from sparewheel.kube.port import GPU_POOL, Json, Kube
+from sparewheel.remediation.decide.conditions import condition_faults
 from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView
 from sparewheel.remediation.decide.outboxes import Outboxes
 from sparewheel.remediation.decide.silence import SilenceTracker
@@ -110,6 +112,15 @@ class State:
                 await incident.journal.make_sure()
         return self.outboxes
 
+    def others_findings(self, node: NodeView, reported: tuple[Fault, ...]) -> tuple[Fault, ...]:
+        """Faults that other programs tell by conditions of the Node, beside those that its agent reports."""
+        rules = self.policy_spec.node_conditions
+        if not rules or not node.conditions:
+            return ()
+        incident = self.open_incident(node.name)
+        in_work = [] if incident is None else [incident.spec.fault, *incident.status.more_faults]
+        return condition_faults(node.conditions, rules, reported, {(fault.code, fault.device) for fault in in_work})
+
     def health(self, node: str, since_monotonic: float | None) -> HealthView | None:
         report = self.healths.get(node)
         now = self.clock.monotonic_seconds()
@@ -120,14 +131,16 @@ class State:
         heard = self.heartbeats.last_heard(node)
         after = since_monotonic is not None and heard is not None and heard > since_monotonic + HEARD_SLACK_SECONDS
         alive = frozenset(job.job_id for job in status.jobs if job.processes)
+        view = self.nodes.get(node)
         return HealthView(
             boot_id=status.boot_id,
             heard_seconds_ago=silent,
             heard_since_fence=after,
             jobs_alive=alive if status.jobs_observed_time is not None else None,
-            faults=tuple(status.faults),
+            faults=(*status.faults, *(self.others_findings(view, tuple(status.faults)) if view is not None else ())),
             gpus_expected=status.gpus.expected,
             gpus_seen=status.gpus.seen,
+            action=status.action,
         )
 
     def remembered_jobs(self, node: str, slurm_node: str, within_seconds: float) -> Mapping[int, frozenset[str]]:

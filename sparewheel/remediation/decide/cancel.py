@@ -26,6 +26,8 @@ class CallOff:
 
 def past_recall(status: RemediationStatus) -> str:
     """Why the incident can't be called off any more; empty while it can."""
+    if status.ladder.mended_at is not None:
+        return "the node is well again and is being given back already"
     if status.replacement.admitted_at is not None:
         return f"spare {status.replacement.spare_host} serves in the node's place already"
     if status.replacement.worker_deleted_at is not None:

@@ -34,7 +34,7 @@ def jobs_gate(remediation: Remediation, health: HealthView | None, slurm: SlurmN
     if struck is None or status.jobs_listed_at is None:
         return Gate(open=False, why="the strike on the Slurm node")
     if status.fence is FenceKind.DRAIN:
-        if slurm is not None and "DRAIN" in slurm.states and not slurm.busy and not _running(remediation):
+        if slurm is not None and "DRAIN" in slurm.states and not slurm.busy and not still_running(remediation):
             return Gate(open=True, why="the drained Slurm node holds no job")
         why = "the running jobs to end (the breaker is open: drained only)"
         return Gate(open=False, why=why, look_again_seconds=5.0)
@@ -58,7 +58,8 @@ def _nobody_left(remediation: Remediation, health: HealthView | None) -> str:
     return "no job ran there" if status.fence is not FenceKind.DRAIN and not status.jobs else ""
 
 
-def _running(remediation: Remediation) -> bool:
+def still_running(remediation: Remediation) -> bool:
+    """Is there a job that runs on, as the breaker lets it?"""
     return any(not job.closed and job.requeued_at is None for job in remediation.status.jobs)
 
 
@@ -93,9 +94,10 @@ def evictable(pods: Iterable[PodView], agent_app: str, *, vetoing: bool = False)
 
 
 def deadline_over(remediation: Remediation, deadline_seconds: float, now: datetime) -> bool:
-    """True when budgets need no longer be honoured."""
-    record = stage_record(remediation.status, NodeStage.DRAINED)
-    return record is not None and now >= record.started_at + timedelta(seconds=deadline_seconds)
+    """True when budgets need no longer be honoured: this long after the first of them was in the way."""
+    records = [stage_record(remediation.status, stage) for stage in (NodeStage.MENDED, NodeStage.DRAINED)]
+    begun = [record.started_at for record in records if record is not None]
+    return bool(begun) and now >= min(begun) + timedelta(seconds=deadline_seconds)
 
 
 def stuck(pod: PodView, node: NodeView, now: datetime) -> bool:

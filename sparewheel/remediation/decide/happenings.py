@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from sparewheel.api.base import format_time
+from sparewheel.api.ladder import RungResult
 from sparewheel.api.names import (
     API_VERSION,
     EVENTS_REPORTER,
@@ -21,12 +22,16 @@ from sparewheel.api.names import (
     REASON_JOB_LOST,
     REASON_JOB_REQUEUED,
     REASON_JOB_RESUMED,
+    REASON_MENDED,
+    REASON_MENDING,
+    REASON_NOT_MENDED,
     REASON_REPLACED,
     REASON_VETOED,
     REASON_WAITING_FOR_SPARE,
 )
 from sparewheel.api.remediation import FenceKind, JobRecord, NodeStage, Outcome, Remediation
 from sparewheel.remediation.decide.record import ended, stage_record
+from sparewheel.remediation.decide.rung_words import result_words, words_of
 from sparewheel.remediation.decide.sentences import cause_words, needs_action
 
 MAX_JOBS = 10
@@ -71,7 +76,23 @@ def _stages(remediation: Remediation) -> list[Happening]:
         key = f"vetoed-{vetoed.attempts}"  # a veto that comes back is another one
         time = vetoed.started_at if vetoed.attempts == 1 else None
         found.append(Happening(key, REASON_VETOED, "Wait", note, time, warning=True))
+    found.extend(_rungs(remediation))
     found.extend(_spare(remediation))
+    return found
+
+
+def _rungs(remediation: Remediation) -> list[Happening]:
+    """Each rung of the ladder twice: asked for, and how it went."""
+    found: list[Happening] = []
+    for number, rung in enumerate(remediation.status.ladder.rungs, 1):
+        note = f"Asked the node's helper: {words_of(rung)}, for up to {rung.timeout_seconds} s"
+        found.append(Happening(f"rung-{number}-asked", REASON_MENDING, "Mend", note, rung.asked_at))
+        if rung.ended_at is not None:
+            helped = rung.result is RungResult.SUCCEEDED
+            reason = REASON_MENDED if helped else REASON_NOT_MENDED
+            words = result_words(rung)
+            note = f"{words[0].upper()}{words[1:]}"
+            found.append(Happening(f"rung-{number}", reason, "Mend", note, rung.ended_at, warning=not helped))
     return found
 
 

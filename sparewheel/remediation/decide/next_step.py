@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 
 from sparewheel.api.faults import Action
-from sparewheel.api.gpu_pool import GpuPoolSpec
 from sparewheel.api.names import AGENT_APP_NAME
 from sparewheel.api.remediation import FenceKind, NodeStage, Remediation, Trigger
-from sparewheel.api.remediation_policy import RemediationPolicyStatus, VetoRule
 from sparewheel.remediation.decide.breaker import struck_after_all
 from sparewheel.remediation.decide.cancel import CallOff, asked_to_cancel, uncordoned
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
+from sparewheel.remediation.decide.leaving import others_leave
+from sparewheel.remediation.decide.mending import mending_step, removed_step, rung_step
+from sparewheel.remediation.decide.node_step import NodeAction, NodeStep, Situation, Todo, wait_for
 from sparewheel.remediation.decide.observations import (
     Gone,
     HealthView,
@@ -37,94 +36,38 @@ PROOF_SECONDS = 10.0
 BACKOFF_SECONDS = 5.0
 
 
-class NodeAction(StrEnum):
-    DRY_RUN = "dry_run"
-    OPEN = "open"
-    STAND_DOWN = "stand_down"
-    """Nothing was done yet and the fault is no longer there."""
-    CANCEL = "cancel"
-    """A person called it off before anything irreversible was done."""
-    SUPERSEDE = "supersede"
-    """Somebody else removed the node."""
-    FENCE = "fence"
-    HOLD = "hold"
-    """Repairing is no cure: call a person."""
-    FENCE_AGAIN = "fence_again"
-    """More is to be done than the cordon, or than the drain under an open breaker."""
-    RECOVER = "recover"
-    """The node is well again: give back what is ours."""
-    JOBS_DONE = "jobs_done"
-    """The jobs that the fault hit go their way; the node stayed in service."""
-    RESTORE_SLURM = "restore_slurm"
-    VETO = "veto"
-    VETO_OVERDUE = "veto_overdue"
-    VETO_OVER = "veto_over"
-    BEGIN_DRAIN = "begin_drain"
-    DELETE_WORKER = "delete_worker"
-    EVICT = "evict"
-    DELETE_POD = "delete_pod"
-    PROVE_OFF = "prove_off"
-    FORCE_DELETE = "force_delete"
-    DRAINED = "drained"
-    RETIRE = "retire"
-    CLOSE = "close"
-
-
-@dataclass(frozen=True, slots=True)
-class Todo:
-    action: NodeAction
-    pod: PodView | None = None
-    why: str = ""
-    call_off: CallOff | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStep:
-    todo: tuple[Todo, ...] = ()
-    waiting_for: str = ""
-    look_again_seconds: float = 1.0
-    done: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What the decision needs beside the record and what is seen."""
-
-    pool: GpuPoolSpec
-    now: datetime
-    veto: VetoRule = field(default_factory=VetoRule)
-    fault_open: bool | None = True
-    """None: no report has come in yet since the controller took over."""
-    breaker: RemediationPolicyStatus = field(default_factory=RemediationPolicyStatus)
-
-
 def next_step(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep:
     """The node track's next step."""
     if not is_open(remediation):
         return NodeStep(done=True)
     wish = asked_to_cancel(remediation)
     if wish is not None:
-        untouched = not started(remediation.status, NodeStage.FENCED)
-        return NodeStep((Todo(NodeAction.STAND_DOWN if untouched else NodeAction.CANCEL, call_off=wish),))
+        return _called_off(remediation, seen, situation, wish)
     early = _before_the_fence(remediation, seen, situation)
     return early if early is not None else _after_the_fence(remediation, seen, situation)
 
 
+def _called_off(remediation: Remediation, seen: Observations, situation: Situation, wish: CallOff) -> NodeStep:
+    """A rung that is under way comes to its end first: a node is not given back in the middle of a reboot."""
+    rung = rung_step(remediation, seen, situation, called_off=True)
+    if rung is not None:
+        return rung
+    untouched = not started(remediation.status, NodeStage.FENCED)
+    return NodeStep((Todo(NodeAction.STAND_DOWN if untouched else NodeAction.CANCEL, call_off=wish),))
+
+
 def _after_the_fence(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep:
     if isinstance(seen.node, Unknown):
-        return _waits(f"the API server ({seen.node.error})", BACKOFF_SECONDS)
+        return wait_for(f"the API server ({seen.node.error})", BACKOFF_SECONDS)
     by_name = not situation.pool.warm_spares  # else whoever comes up on the spare takes over
     if by_name and may_restore(remediation, seen.slurm_node, seen.successors):
         return NodeStep((Todo(NodeAction.RESTORE_SLURM),))
     if started(remediation.status, NodeStage.REPLACED) and ended(remediation.status, NodeStage.DRAINED):
         return _after_the_drain(remediation, seen.node)
     if isinstance(seen.node, Gone) or seen.node.uid != remediation.spec.node_uid:
-        return _removed_by_others(remediation, gone=isinstance(seen.node, Gone))
+        gone = isinstance(seen.node, Gone)
+        return removed_step(remediation) or _removed_by_others(remediation, gone=gone)
     return _on_the_node(remediation, seen.node, seen, situation)
-
-
-def _waits(text: str, seconds: float = 1.0) -> NodeStep:
-    return NodeStep(waiting_for=text, look_again_seconds=seconds)
 
 
 def _before_the_fence(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep | None:
@@ -136,7 +79,7 @@ def _before_the_fence(remediation: Remediation, seen: Observations, situation: S
     if remediation.spec.dry_run:
         return NodeStep((Todo(NodeAction.DRY_RUN),))
     if isinstance(seen.node, Unknown):
-        return _waits(f"the API server ({seen.node.error})", BACKOFF_SECONDS)
+        return wait_for(f"the API server ({seen.node.error})", BACKOFF_SECONDS)
     if isinstance(seen.node, Gone) or seen.node.uid != remediation.spec.node_uid:
         if remediation.status.owned.slurm_down:
             return None
@@ -147,11 +90,11 @@ def _before_the_fence(remediation: Remediation, seen: Observations, situation: S
 def _fence(remediation: Remediation, situation: Situation) -> NodeStep:
     if not started(remediation.status, NodeStage.FENCED):
         if situation.fault_open is None:
-            return _waits("a fresh report of the node", 0.5)
+            return wait_for("a fresh report of the node", 0.5)
         if not situation.fault_open:
             return NodeStep((Todo(NodeAction.STAND_DOWN, why="the fault was gone before anything was done"),))
         if situation.pool.paused:
-            return _waits(f"pool {remediation.spec.pool}, which is paused", BACKOFF_SECONDS)
+            return wait_for(f"pool {remediation.spec.pool}, which is paused", BACKOFF_SECONDS)
     return NodeStep((Todo(NodeAction.FENCE),))
 
 
@@ -160,16 +103,18 @@ def _removed_by_others(remediation: Remediation, *, gone: bool) -> NodeStep:
     if gone and remediation.status.replacement.claimed_at is not None:
         return NodeStep((Todo(NodeAction.DRAINED, why="the node was removed by somebody else"),))
     if remediation.status.owned.slurm_down:
-        return _waits("the new worker pod's slurmd to register (the node was removed by somebody else)", 2.0)
+        return wait_for("the new worker pod's slurmd to register (the node was removed by somebody else)", 2.0)
     return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed by somebody else"),))
 
 
 def _on_the_node(remediation: Remediation, node: NodeView, seen: Observations, situation: Situation) -> NodeStep:
     status = remediation.status
+    if status.ladder.mended_at is not None:
+        return NodeStep((Todo(NodeAction.RECOVER, why=status.ladder.why),))
     called_off = uncordoned(remediation, node)
     if called_off is not None:
-        return NodeStep((Todo(NodeAction.CANCEL, call_off=called_off),))
-    other = _other_than_replace(remediation, seen, situation)
+        return _called_off(remediation, seen, situation, called_off)
+    other = rung_step(remediation, seen, situation) or _other_than_replace(remediation, seen, situation)
     if other is not None:
         return other
     veto = veto_of(remediation, Sight(seen.pods, node, situation.pool, situation.now, situation.veto))
@@ -177,10 +122,20 @@ def _on_the_node(remediation: Remediation, node: NodeView, seen: Observations, s
         return _held(remediation, veto)
     if _vetoed(remediation):
         return NodeStep((Todo(NodeAction.VETO_OVER),))
+    return _beyond_the_veto(remediation, node, seen, situation, veto)
+
+
+def _beyond_the_veto(
+    remediation: Remediation, node: NodeView, seen: Observations, situation: Situation, veto: Verdict
+) -> NodeStep:
+    status = remediation.status
+    mending = mending_step(remediation, node, seen, situation, vetoing=bool(veto.set_aside))
+    if mending is not None:
+        return mending
     if not started(status, NodeStage.DRAINED):
         return NodeStep((Todo(NodeAction.BEGIN_DRAIN),))
     if ended(status, NodeStage.DRAINED):
-        return _waits(status.replacement.message or "the spare to be claimed and checked")
+        return wait_for(status.replacement.message or "the spare to be claimed and checked")
     assert not isinstance(seen.pods, Unknown)  # noqa: S101 - an Unknown is a veto above
     return _drain_pods(remediation, node, seen.pods, seen, situation, vetoing=bool(veto.set_aside))
 
@@ -211,14 +166,14 @@ def _node_stays(remediation: Remediation, seen: Observations) -> NodeStep:
     if status.fence is FenceKind.JOBS:
         waits = [str(job.job_id) for job in status.jobs if not job.closed and job.requeued_at is None]
         if waits and action is Action.RESTART_JOB:
-            return _waits(f"job {', '.join(waits)} to be requeued")
+            return wait_for(f"job {', '.join(waits)} to be requeued")
         return NodeStep((Todo(NodeAction.JOBS_DONE),))
     if action in HEALING:
         return NodeStep((Todo(NodeAction.FENCE_AGAIN),))
     ill = not_well(remediation, seen.health)
     if not ill:
         return NodeStep((Todo(NodeAction.RECOVER, why="the fault is gone"),))
-    return _waits(f"a person or a recovery (cordon only): {ill}", CORDON_SECONDS)
+    return wait_for(f"a person or a recovery (cordon only): {ill}", CORDON_SECONDS)
 
 
 def _vetoed(remediation: Remediation) -> bool:
@@ -249,17 +204,13 @@ def _drain_pods(
     for pod in workers:
         _worker(remediation, node, pod, gate.why if not gate.open else "", situation.now, todo, waits)
     over = deadline_over(remediation, situation.pool.drain_deadline_seconds, situation.now)
-    for pod in others:
-        if not pod.deleting:
-            todo.append(Todo(NodeAction.DELETE_POD if over else NodeAction.EVICT, pod))
-        elif not stuck(pod, node, situation.now):
-            waits.append(f"pod {pod.namespace}/{pod.name} to end")
-    still_there = workers or any(not (pod.deleting and stuck(pod, node, situation.now)) for pod in others)
-    if not still_there and gate.open:
+    leaving = others_leave(others, node, situation.now, over=over)
+    if not workers and not leaving.still_there and gate.open:
         return NodeStep((Todo(NodeAction.DRAINED, why=gate.why),))
+    waits.extend(leaving.waits)
     if not workers and not gate.open:
         waits.append(gate.why)
-    return NodeStep(tuple(todo), waits[0] if waits else "", gate.look_again_seconds)
+    return NodeStep((*todo, *leaving.todo), waits[0] if waits else "", gate.look_again_seconds)
 
 
 def _worker(
@@ -300,10 +251,10 @@ def _proof_of_lost_host(remediation: Remediation) -> tuple[Todo, ...]:
 def _after_the_drain(remediation: Remediation, node: NodeView | Gone) -> NodeStep:
     record = remediation.status.replacement
     if record.admitted_at is None:
-        return _waits(record.message or "the spare to pass its checks")
+        return wait_for(record.message or "the spare to pass its checks")
     if record.quarantined_at is None:
         same = isinstance(node, NodeView) and node.uid == remediation.spec.node_uid
         return NodeStep((Todo(NodeAction.RETIRE, why="" if same else "the node is gone already"),))
     if remediation.status.owned.slurm_down and not remediation.status.owned.foreign_reason:
-        return _waits("the new worker pod's slurmd to register", 0.5)
+        return wait_for("the new worker pod's slurmd to register", 0.5)
     return NodeStep((Todo(NodeAction.CLOSE),))

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from sparewheel.api.faults import Fault
 from sparewheel.api.names import SLURMD_APP_NAME
+from sparewheel.api.node_health import NodeAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +176,16 @@ class HealthView:
     heard_seconds_ago: float = 0.0
     """Since the report last changed; no comparison with the node's clock."""
     heard_since_fence: bool = False
+    """And since the node's helper did what it was last asked for."""
     jobs_alive: frozenset[int] | None = None
     """None: the agent could not look."""
     faults: tuple[Fault, ...] = ()
+    """And what other programs' conditions of the Node say now."""
     gpus_expected: int = 0
     gpus_seen: int | None = None
     """None: the agent could not count them."""
+    action: NodeAction | None = None
+    """The last word of the node's helper."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from sparewheel.remediation.decide.breaker import fence_limit, fenced_since, one
 from sparewheel.remediation.decide.budget import FleetLimits, holds_slot, replacement_refused
 from sparewheel.remediation.decide.drain import evictable
 from sparewheel.remediation.decide.jobs import victims
+from sparewheel.remediation.decide.ladder import rungs_for
 from sparewheel.remediation.decide.observations import JobView, NodeView, PodView, Unknown
+from sparewheel.remediation.decide.rung_words import rule_words
 from sparewheel.remediation.decide.triage import New, Report, triage
 from sparewheel.remediation.decide.veto import Sight, veto_of
 
@@ -92,6 +94,8 @@ class Preview:
     fenced: int
     fence_limit: int
     breaker_open: bool
+    ladder: str
+    """What a fault that asks for a reset or a reboot would have tried first."""
     steps: tuple[str, ...] = field(default=())
 
 
@@ -132,6 +136,7 @@ def preview(known: Known) -> Preview:
         fenced=len(fenced),
         fence_limit=fence_limit(policy, known.gpu_nodes),
         breaker_open=is_open,
+        ladder=_ladder(known, record),
     )
     return replace(found, steps=tuple(_steps(found, known)))
 
@@ -144,6 +149,13 @@ def _incident(known: Known) -> Remediation | None:
     report = Report(node=node, boot_id=known.node.boot_id, fresh=False, workers=workers)
     decision = triage(report, known.pool, known.policy, None, {}, known.now)
     return _record(decision.spec) if isinstance(decision, New) else None
+
+
+def _ladder(known: Known, record: Remediation | None) -> str:
+    if record is None or known.pool is None:
+        return ""
+    rungs, off = rungs_for(record.spec, known.pool.spec, known.policy, known.incidents, known.now)
+    return f"none, because {off}" if off else rule_words(rungs)
 
 
 def _record(spec: RemediationSpec) -> Remediation:

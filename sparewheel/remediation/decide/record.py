@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from sparewheel.api.faults import Fault
+from sparewheel.api.ladder import RungResult
 from sparewheel.api.remediation import (
     FenceKind,
     JobRecord,
@@ -317,6 +318,9 @@ def close(outcome: Outcome, now: datetime, message: str, cancelled_by: str = "")
         new = copy(status)
         for record in new.stages:
             record.ended_at = record.ended_at or max(now, record.started_at)
+        for rung in new.ladder.rungs:
+            if rung.ended_at is None:
+                rung.ended_at, rung.result = max(now, rung.asked_at), RungResult.WITHDRAWN
         new = end(NodeStage.CLOSED, now)(new)
         new.outcome, new.message, new.waiting_for, new.next_look_at = outcome, message, "", None
         new.cancelled_by = cancelled_by

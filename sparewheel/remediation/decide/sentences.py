@@ -23,6 +23,7 @@ from sparewheel.remediation.decide.events import (
     severity_of,
 )
 from sparewheel.remediation.decide.record import ORDER, current_stage, stage_record
+from sparewheel.remediation.decide.rung_words import rungs_ahead
 from sparewheel.remediation.decide.treated import planned
 
 COMMENT_PREFIX = "sparewheel: "
@@ -238,4 +239,11 @@ def _what_we_do(remediation: Remediation) -> str:
         )
     if remediation.status.fence is FenceKind.DRAIN:
         return "Too many nodes were fenced just now, so it is only drained: running jobs go on, new ones stay away."
-    return "The node is fenced and is being replaced from spare capacity."
+    rungs = rungs_ahead(remediation)
+    if rungs and not remediation.status.ladder.rungs:
+        return (
+            f"The node is fenced; once its jobs have left, its helper is asked for a {rungs}. "
+            "If that doesn't help, it is replaced from spare capacity."
+        )
+    why = f", because {remediation.spec.ladder_off}" if remediation.spec.ladder_off else ""
+    return f"The node is fenced and is being replaced from spare capacity{why}."

@@ -12,9 +12,10 @@ SLINKY_PREFIX = "slurm-operator:"
 _SLINKY_MOVES = ("pod is terminating", "was uncordoned")
 """What Slinky writes when the pod that we deleted goes, and when its successor comes up on a node without a cordon."""
 _SILENT = "not responding"
+_REBOOTED = "node unexpectedly rebooted"
 _CHECKS = ("epilog error", "prolog error")
 """Slurm's own words where a check of the node failed: the agent had seen the fault before the node was struck."""
-_SLURMS = (_SILENT, *_CHECKS)
+_SLURMS = (_SILENT, _REBOOTED, *_CHECKS)
 
 
 def reason_is_ours(reason: str, incident: str) -> bool:

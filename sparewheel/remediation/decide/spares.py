@@ -11,6 +11,7 @@ from sparewheel.api.gpu_pool import GpuPoolSpec
 from sparewheel.api.remediation import FenceKind, NodeStage, Remediation, ReplacementRecord
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.cancel import asked_to_cancel
+from sparewheel.remediation.decide.ladder import stays_first
 from sparewheel.remediation.decide.record import ended, is_open
 from sparewheel.remediation.decide.treated import on_hold
 
@@ -59,7 +60,7 @@ def next_spare_step(
     status, record = remediation.status, remediation.status.replacement
     if not is_open(remediation) or remediation.spec.dry_run or record.admitted_at is not None:
         return SpareStep(SpareAction.NONE, done=True)
-    stays = on_hold(remediation) or status.fence in {FenceKind.CORDON, FenceKind.JOBS}
+    stays = on_hold(remediation) or stays_first(remediation) or status.fence in {FenceKind.CORDON, FenceKind.JOBS}
     if stays or not ended(status, NodeStage.FENCED):
         return SpareStep(SpareAction.NONE, look_again_seconds=0.5)
     if veto or asked_to_cancel(remediation):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from sparewheel.api.faults import Action
 from sparewheel.api.names import (
+    ANNOTATION_NODE_ACTION,
     ANNOTATION_REMEDIATION,
     ANNOTATION_REPLACE_REQUEST,
     SLINKY_NODE_CORDON_REASON,
     TAINT_FAULT,
 )
+from sparewheel.api.node_action import to_annotation
 from sparewheel.api.remediation import NodeStage, Outcome, Trigger
 from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
 from sparewheel.remediation.decide.cancel import CallOff
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_CLOSED
+from sparewheel.remediation.decide.ladder import request_of
 from sparewheel.remediation.decide.observations import NodeView
 from sparewheel.remediation.decide.record import close, ended, started
+from sparewheel.remediation.decide.rung_words import rungs_ahead
 from sparewheel.remediation.decide.sentences import cordon_reason
 from sparewheel.remediation.stages import slurm_return, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
@@ -53,20 +57,27 @@ async def act(incident: Incident) -> bool:
     message += f" ({seconds:.0f} s after the fault)."
     if record.spare_slurm_node is not None and record.spare_slurm_node != incident.record.spec.slurm_node:
         message += f" Slurm node {record.spare_slurm_node} took the place of {incident.record.spec.slurm_node}."
+    ladder = incident.record.status.ladder
+    if ladder.rungs:
+        message += f" Before that: {ladder.why}."
+    return await _end(incident, Outcome.HEALED, message + _left_so(incident))
+
+
+def _left_so(incident: Incident) -> str:
     foreign = incident.record.status.owned.foreign_reason
-    if foreign:
-        message += (
-            f" Slurm node {incident.record.spec.slurm_node} is out of service for another reason ({foreign}): left so."
-        )
-    return await _end(incident, Outcome.HEALED, message)
+    name = incident.record.spec.slurm_node
+    return f" Slurm node {name} is out of service for another reason ({foreign}): left so." if foreign else ""
 
 
 async def recover(incident: Incident, why: str) -> bool:
     """The node is well again and serves on: give back the strike and the marks that are ours, nothing else."""
+    left_so = _left_so(incident)
     await slurm_return.resume_same_instance(incident)
     await _unmark_node(incident)
     await _release_spare(incident)
-    return await _end(incident, Outcome.HEALED, f"Node {incident.record.spec.node} is in service again: {why}.")
+    spare = " No spare was used." if incident.record.status.ladder.mended_at is not None else ""
+    message = f"Node {incident.record.spec.node} is in service again: {why}.{spare}{left_so}"
+    return await _end(incident, Outcome.HEALED, message)
 
 
 async def jobs_done(incident: Incident) -> bool:
@@ -85,9 +96,11 @@ async def dry_run(incident: Incident) -> bool:
     if spec.fault.action in _LIGHT:
         return await _end(incident, Outcome.DRY_RUN, f"Dry run: would have {_LIGHT[spec.fault.action]}.")
     slurm = f", set Slurm node {spec.slurm_node} DOWN and let its batch jobs be requeued" if spec.slurm_node else ""
+    rungs = rungs_ahead(incident.record)
+    tried = f"asked for a {rungs}, and if nothing helped " if rungs else ""
     message = (
         f"Dry run: would have cordoned and tainted node {spec.node}{slurm}, given jobs {spec.grace_seconds} s, "
-        f"deleted the worker pod, claimed a spare of pool {spec.pool} and quarantined the host."
+        f"{tried}deleted the worker pod, claimed a spare of pool {spec.pool} and quarantined the host."
     )
     return await _end(incident, Outcome.DRY_RUN, message)
 
@@ -166,6 +179,8 @@ def _unmark_patch(incident: Incident, body: Json) -> Json:
     present: Json = body["metadata"].get("annotations") or {}
     if present.get(SLINKY_NODE_CORDON_REASON) == cordon_reason(incident.record):
         annotations[SLINKY_NODE_CORDON_REASON] = None
+    if present.get(ANNOTATION_NODE_ACTION) in _requests(incident):
+        annotations[ANNOTATION_NODE_ACTION] = None
     taints: list[Json] = body["spec"].get("taints") or []
     ours = incident.record.status.owned
     kept = [taint for taint in taints if not (ours.fault_taint and taint["key"] == TAINT_FAULT)]
@@ -174,6 +189,11 @@ def _unmark_patch(incident: Incident, body: Json) -> Json:
         spec["unschedulable"] = False
     metadata = {"resourceVersion": body["metadata"]["resourceVersion"], "annotations": annotations}
     return {"metadata": metadata, "spec": spec}
+
+
+def _requests(incident: Incident) -> set[str]:
+    """What this incident has asked the node's helper for."""
+    return {to_annotation(request_of(rung)) for rung in incident.record.status.ladder.rungs}
 
 
 async def _end(incident: Incident, outcome: Outcome, message: str, cancelled_by: str = "") -> bool:

@@ -6,6 +6,7 @@ from sparewheel.api.remediation import NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError, Proof
 from sparewheel.kube.port import POD, ConflictError, NotFoundError, TooManyRequestsError
 from sparewheel.remediation.decide.events import EVENT_WAITING
+from sparewheel.remediation.decide.ladder import stays_first
 from sparewheel.remediation.decide.observations import PodView
 from sparewheel.remediation.decide.record import begin_once, end, ended, replacement
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
@@ -48,7 +49,7 @@ async def delete_worker(incident: Incident, pod: PodView) -> bool:
 
 async def evict(incident: Incident, pod: PodView) -> bool:
     """Through the eviction API; a budget that blocks is honoured and asked again. False while it blocks."""
-    await incident.recheck()
+    await incident.recheck(spare=not stays_first(incident.record))
     try:
         await incident.ports.kube.evict(pod.name, pod.namespace, uid=pod.uid)
     except TooManyRequestsError as error:
@@ -61,7 +62,7 @@ async def evict(incident: Incident, pod: PodView) -> bool:
 
 async def delete_pod(incident: Incident, pod: PodView) -> bool:
     """After the drain deadline: past the budgets, still with the pod's own grace."""
-    await incident.recheck()
+    await incident.recheck(spare=not stays_first(incident.record))
     return await _delete(incident, pod, grace_seconds=None)
 
 

@@ -119,6 +119,8 @@ class Incident:
     """When this controller first saw the incident fenced; reports heard after it are of the fenced node."""
     unmet: str = ""
     """A precondition that has not held for a while, in words; shown instead of what the step itself waits for."""
+    rung_done: tuple[str, float] | None = None
+    """When this controller first saw that a rung of the ladder was done, by the rung's id."""
     proof_asked: float | None = None
     forced: set[str] = field(default_factory=set[str])
     """Uids of pods deleted by force. One that stays (a finalizer) is asked again, but not at once."""

@@ -7,8 +7,10 @@ from sparewheel.api.remediation import NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError, UnreachableError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.events import EVENT_WAITING
+from sparewheel.remediation.decide.ladder import stays_first
 from sparewheel.remediation.decide.observations import Gone
 from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
+from sparewheel.remediation.decide.rung_words import words_of
 from sparewheel.remediation.decide.sentences import fault_words
 from sparewheel.remediation.stages import takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
@@ -18,6 +20,8 @@ EVENT_SPARE = f"{EVENT_WAITING}/spare"
 
 
 async def precondition(incident: Incident) -> str:
+    if stays_first(incident.record):
+        return "it is to be mended where it is first"
     return "" if ended(incident.record.status, NodeStage.FENCED) else "the node is not fenced yet"
 
 
@@ -212,8 +216,9 @@ async def retire(incident: Incident) -> bool:
         raise PreconditionError(f"{incident.name} waits for {held_up}")
     await incident.recheck(spare=False, node=False)
     if host is not None:
+        tried = " and ".join(words_of(rung) for rung in status.ladder.rungs)
         wanted = spec.fault.action.value if spec.fault.action is not Action.REPLACE else "repair"
-        reason = f"{fault_words(spec.fault)}: {wanted} ({incident.name})"
+        reason = f"{fault_words(spec.fault)}: {f'{tried} did not help' if tried else wanted} ({incident.name})"
         bad = BadNode(spec.node, spec.node_uid, spec.boot_id, reason)
         await incident.ports.replacer.retire(await incident.pool(), host, bad, incident.owner)
     now = incident.now()

@@ -15,6 +15,7 @@ from sparewheel.api.remediation import FenceKind, NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, Kube, KubeError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
+from sparewheel.remediation.decide.ladder import stays_first
 from sparewheel.remediation.decide.observations import Gone, PodView
 from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, is_open, leave_slurm, replacement
 from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
@@ -63,7 +64,7 @@ async def claim(incident: Incident) -> None:
     """Claim a spare that stands by, before the strike. Whatever comes in the way: the usual search finds one later."""
     pool, status = await incident.pool(), incident.record.status
     takes = pool.spec.warm_spares and status.fence in {FenceKind.DOWN, FenceKind.REQUEUE}
-    if not takes or on_hold(incident.record):
+    if not takes or on_hold(incident.record) or stays_first(incident.record):
         return
     try:
         async with asyncio.timeout(CLAIM_SECONDS):

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from sparewheel.api.ladder import RungRecord
 from sparewheel.api.remediation import NodeStage
 from sparewheel.kube.port import NotFoundError
 from sparewheel.remediation.decide.budget import FleetLimits
-from sparewheel.remediation.decide.next_step import NodeAction, Situation, Todo, next_step
+from sparewheel.remediation.decide.next_step import next_step
+from sparewheel.remediation.decide.node_step import NodeAction, Situation, Todo
 from sparewheel.remediation.decide.observations import Observations
 from sparewheel.remediation.decide.record import ended, is_open, waiting
 from sparewheel.remediation.decide.spares import SpareAction, next_spare_step
-from sparewheel.remediation.stages import closed, detected, drained, fenced, replaced, slurm_return, takeover, vetoed
+from sparewheel.remediation.stages import (
+    closed,
+    detected,
+    drained,
+    fenced,
+    mended,
+    replaced,
+    slurm_return,
+    takeover,
+    vetoed,
+)
 from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages.incident import Incident
 
@@ -56,7 +68,7 @@ async def observe(incident: Incident) -> Observations:
         pods=await incident.see_pods(),
         successors=await slurm_return.see_successors(incident) if owned else (),
         slurm_node=await slurm_return.see_slurm_node(incident) if owned else None,
-        health=incident.ports.fleet.health(incident.record.spec.node, incident.fenced_monotonic),
+        health=mended.see_health(incident),
     )
 
 
@@ -72,6 +84,7 @@ async def _do(incident: Incident, todo: Todo) -> bool:
         NodeAction.VETO: vetoed.act,
         NodeAction.VETO_OVERDUE: vetoed.escalate,
         NodeAction.VETO_OVER: vetoed.lift,
+        NodeAction.BEGIN_MENDING: mended.act,
         NodeAction.BEGIN_DRAIN: drained.act,
         NodeAction.RETIRE: replaced.retire,
         NodeAction.CLOSE: closed.act,
@@ -80,6 +93,7 @@ async def _do(incident: Incident, todo: Todo) -> bool:
         NodeAction.STAND_DOWN: closed.stand_down,
         NodeAction.SUPERSEDE: closed.supersede,
         NodeAction.RECOVER: closed.recover,
+        NodeAction.LADDER_OVER: mended.give_up,
         NodeAction.DRAINED: drained.finish,
     }
     if todo.call_off is not None:
@@ -88,7 +102,15 @@ async def _do(incident: Incident, todo: Todo) -> bool:
         return await whole[todo.action](incident)
     if todo.action in reasoned:
         return await reasoned[todo.action](incident, todo.why)
-    return await _do_pod(incident, todo)
+    return await (_do_rung(incident, todo, todo.rung) if todo.rung is not None else _do_pod(incident, todo))
+
+
+async def _do_rung(incident: Incident, todo: Todo, rung: RungRecord) -> bool:
+    if todo.ended is not None:
+        end = mended.helped if todo.action is NodeAction.MENDED else mended.finish
+        return await end(incident, rung, todo.ended)
+    acts = {NodeAction.TAKE_RUNG: mended.take, NodeAction.ASK_HELPER: mended.ask, NodeAction.WITHDRAW: mended.withdraw}
+    return await acts[todo.action](incident, rung)
 
 
 async def _do_pod(incident: Incident, todo: Todo) -> bool:

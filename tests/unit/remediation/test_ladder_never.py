@@ -1,0 +1,206 @@
+"""The ladder, whatever is seen: what must never happen; and what people read of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparewheel.api.enums import NodeActionState
+from sparewheel.api.faults import Action, Fault
+from sparewheel.api.ladder import RungResult
+from sparewheel.api.names import ANNOTATION_CANCEL
+from sparewheel.api.node_health import NodeAction
+from sparewheel.api.remediation import Remediation
+from sparewheel.cli.timeline import rows
+from sparewheel.remediation.decide import ladder
+from sparewheel.remediation.decide.happenings import happenings
+from sparewheel.remediation.decide.next_step import next_step
+from sparewheel.remediation.decide.node_step import NodeAction as Step
+from sparewheel.remediation.decide.node_step import NodeStep, Situation
+from sparewheel.remediation.decide.observations import (
+    HealthView,
+    Observations,
+    PodView,
+    SlurmNodeView,
+    Unknown,
+)
+from sparewheel.remediation.decide.record import Change
+from sparewheel.remediation.decide.rung_words import result_words
+from sparewheel.remediation.decide.sentences import event_body
+from tests.support.incidents import NODE, at, node, pool, worker
+from tests.support.ladders import (
+    PCI,
+    REBOOT,
+    RESET,
+    climbing,
+    ended_rung,
+    reset_fault,
+    rung,
+)
+
+# -------------------------------------------------------------------- anything goes in
+times = st.integers(min_value=0, max_value=900).map(at)
+answers = st.none() | st.builds(
+    NodeAction,
+    id=st.sampled_from(["gpu-7-xid-79-0.1", "gpu-7-xid-79-0.2", "other"]),
+    state=st.sampled_from(list(NodeActionState)),
+    time=times,
+)
+healths = st.none() | st.builds(
+    HealthView,
+    boot_id=st.sampled_from(["", "boot", "boot-2"]),
+    heard_seconds_ago=st.sampled_from([1.0, 60.0]),
+    heard_since_fence=st.booleans(),
+    jobs_alive=st.none() | st.just(frozenset[int]()) | st.just(frozenset({7})),
+    faults=st.lists(
+        st.builds(
+            reset_fault,
+            st.sampled_from([PCI, "0000:18:00", ""]),
+            st.sampled_from([Action.RECORD, Action.RESET_GPU, Action.REBOOT, Action.REPLACE]),
+        ),
+        max_size=2,
+    ).map(tuple),
+    gpus_expected=st.just(8),
+    gpus_seen=st.sampled_from([8, 8, 7, None]),
+    action=answers,
+)
+seens = st.builds(
+    Observations,
+    node=st.builds(
+        node, unschedulable=st.sampled_from([True, True, False]), ready=st.sampled_from([True, False, None])
+    ),
+    pods=st.sampled_from([(), (worker(),), (PodView("web", "team", "u1", NODE),), Unknown("503")]),
+    slurm_node=st.sampled_from(
+        [
+            None,
+            Unknown("no answer"),
+            SlurmNodeView("gpu-0", frozenset({"DOWN"}), slurmd_start_time=at(-100)),
+            SlurmNodeView("gpu-0", frozenset({"DOWN"}), slurmd_start_time=at(50)),
+            SlurmNodeView("gpu-0", frozenset({"DOWN", "COMPLETING"})),
+        ]
+    ),
+    health=healths,
+)
+faults = st.builds(
+    reset_fault,
+    st.sampled_from([PCI, "0000:18:00", ""]),
+    st.sampled_from([Action.RESET_GPU, Action.RESET_GPU, Action.REBOOT, Action.REPLACE, Action.RESTART_JOB]),
+)
+
+
+def apply(record: Remediation, step: NodeStep, now: datetime) -> None:
+    """What the stages would journal."""
+    for todo in step.todo:
+        changes: list[Change] = []
+        if todo.action is Step.BEGIN_MENDING:
+            changes = [ladder.begin_mending(now)]
+        elif todo.action is Step.TAKE_RUNG and todo.rung is not None:
+            changes = [ladder.take_rung(todo.rung)]
+        elif todo.action is Step.WITHDRAW and todo.rung is not None:
+            changes = [ladder.withdraw_rung(todo.rung.id, now)]
+        elif todo.ended is not None and todo.rung is not None:
+            changes = [ladder.end_rung(todo.rung.id, todo.ended, now)]
+            changes += [ladder.mended("it helped", now)] if todo.action is Step.MENDED else []
+        elif todo.action is Step.LADDER_OVER:
+            changes = [ladder.ladder_over(todo.why, now)]
+        for change in changes:
+            record.status = change(record.status)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    looks=st.lists(st.tuples(seens, st.integers(1, 120), st.none() | faults), min_size=1, max_size=14),
+    first=faults,
+    cancelled_after=st.integers(1, 20),
+)
+def test_what_never_happens(
+    looks: list[tuple[Observations, int, Fault | None]], first: Fault, cancelled_after: int
+) -> None:
+    record = climbing(first=first)
+    record.status.stages.pop()
+    seconds = 5
+    for number, (seen, pause, more) in enumerate(looks):
+        seconds += pause
+        if more is not None:
+            record.status.more_faults.append(more)
+        if number == cancelled_after:
+            record.metadata.annotations[ANNOTATION_CANCEL] = "ada at noon: no"
+        before = record.model_copy(deep=True)
+        step = next_step(record, seen, Situation(pool().spec, at(seconds)))
+        _check_step(before, seen, step)
+        apply(record, step, at(seconds))
+        _check_record(before, record)
+        if any(todo.action in {Step.CANCEL, Step.RECOVER} for todo in step.todo):
+            break
+
+
+def _check_step(record: Remediation, seen: Observations, step: NodeStep) -> None:
+    done = {todo.action for todo in step.todo}
+    view = seen.health if isinstance(seen.health, HealthView) else None
+    if done & {Step.TAKE_RUNG, Step.ASK_HELPER}:
+        assert view is not None
+        assert view.jobs_alive == frozenset(), "nothing is asked for under a running job"
+        assert view.heard_since_fence, "nor on an old report"
+        assert not isinstance(seen.slurm_node, Unknown), "nor while Slurm can't be asked"
+        assert not isinstance(seen.slurm_node, SlurmNodeView) or not seen.slurm_node.busy
+    if Step.TAKE_RUNG in done:
+        assert isinstance(seen.pods, tuple)
+        assert all(pod.worker for pod in seen.pods), "other pods have left"
+        assert not any(fault.action is Action.REPLACE for fault in [record.spec.fault, *record.status.more_faults])
+    if Step.MENDED in done:
+        assert view is not None
+        assert view.gpus_seen == 8
+        assert view.heard_since_fence
+        assert not any(one.action is not Action.RECORD for one in view.faults), "no fault is open"
+        last = record.status.ladder.rungs[-1]
+        assert last.kind is RESET or view.boot_id == "boot-2", "a reboot is proven by another boot alone"
+    if done & {Step.BEGIN_DRAIN, Step.CANCEL}:
+        assert ladder.open_rung(record.status) is None, "not in the middle of a rung"
+    if Step.BEGIN_DRAIN in done:
+        assert not ladder.stays_first(record)
+    assert step.todo or step.waiting_for or step.done, "never stuck in silence"
+
+
+def _check_record(before: Remediation, record: Remediation) -> None:
+    old, new = before.status.ladder, record.status.ladder
+    assert new.rungs[: len(old.rungs)] == old.rungs or old.rungs[-1].ended_at is None, "what has ended stays"
+    kinds = [(one.kind, one.device) for one in new.rungs]
+    assert len(kinds) == len(set(kinds)), "no rung twice"
+    assert sum(one.kind is REBOOT for one in new.rungs) <= 1
+    assert len({one.id for one in new.rungs}) == len(new.rungs)
+    assert not (new.mended_at and new.over_at), "one end"
+    assert sum(one.ended_at is None for one in new.rungs) <= 1, "one at a time"
+
+
+@given(seconds=st.integers(0, 2000), view=healths)
+def test_a_rung_never_lasts_longer_than_its_time(seconds: int, view: HealthView | None) -> None:
+    taken = rung()
+    ended = ladder.how_it_ended(taken, view, "ill", at(10 + seconds), asked=True)
+    assert ended is not None or seconds < taken.timeout_seconds
+
+
+# -------------------------------------------------------------------- what people read
+def test_each_rung_is_a_row_of_the_timeline_and_two_events() -> None:
+    record = climbing(ended_rung(RungResult.TIMED_OUT, message="XID 119 is still open"), rung(REBOOT, 40, id="x.2"))
+    told = {row.stage: (row.start_seconds, row.end_seconds, row.message) for row in rows(record) if row.track == "node"}
+    words = f"reset of GPU {PCI} did not help: timed out after 30 s (XID 119 is still open)"
+    assert told[f"reset_gpu {PCI}"] == (10.0, 40.0, words)
+    assert told["reboot"] == (40.0, None, "reboot is under way")
+    notes = {one.key: one.note for one in happenings(record) if one.key.startswith("rung")}
+    assert notes == {
+        "rung-1-asked": f"Asked the node's helper: reset of GPU {PCI}, for up to 60 s",
+        "rung-1": f"R{words[1:]}",
+        "rung-2-asked": "Asked the node's helper: reboot, for up to 600 s",
+    }
+    assert result_words(ended_rung(RungResult.SUCCEEDED)) == f"reset of GPU {PCI} helped after 30 s"
+
+
+def test_the_first_message_says_what_is_tried() -> None:
+    record = climbing()
+    text = event_body(record, "incident.detected", at(1))["text"]
+    assert f"its helper is asked for a reset of GPU {PCI} (60 s), then reboot (600 s)" in text
+    record.spec.ladder, record.spec.ladder_off = [], "node gpu-7 was mended 2 times"
+    text = event_body(record, "incident.detected", at(1))["text"]
+    assert "is being replaced from spare capacity, because node gpu-7 was mended 2 times." in text
