@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -50,6 +50,14 @@ class ChartsOperator(Area):
     version: str = Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+", description="version of both charts, such as 1.2.1")
     repository: str = Field(default="oci://ghcr.io/slinkyproject/charts", description="where the charts are")
     values: dict[str, Any] = Field(default_factory=dict[str, Any], description="values of chart slurm-operator")
+
+    @model_validator(mode="after")
+    def _one_authority(self) -> Self:
+        manager = self.values.get("certManager")
+        if isinstance(manager, dict) and cast("dict[str, Any]", manager).get("enabled") is False:
+            msg = "values.certManager.enabled is false, so each up would make a new authority; install cert-manager"
+            raise ValueError(msg)
+        return self
 
 
 Operator = Annotated[ManifestsOperator | ChartsOperator, Field(discriminator="kind")]

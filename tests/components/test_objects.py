@@ -144,7 +144,8 @@ def test_the_operator_from_its_charts(run_stack: Run, raw: dict[str, Any]) -> No
     raw["operator"] = {"kind": "charts", "version": "1.2.1"}
     charts = {r.name: r.inputs for r in run_stack(raw).of_type(":Chart")}
     assert charts["operator"]["chart"] == "oci://ghcr.io/slinkyproject/charts/slurm-operator"
-    assert charts["operator-crds"]["version"] == "1.2.1"
+    assert charts["operator-crds"]["chart"] == "oci://ghcr.io/slinkyproject/charts/slurm-operator-crds"
+    assert charts["operator"]["version"] == charts["operator-crds"]["version"] == "1.2.1"
 
 
 def test_the_routes_as_the_cluster_sees_them(run_stack: Run, raw: dict[str, Any]) -> None:

@@ -80,6 +80,20 @@ def test_the_provider_is_never_replaced_for_a_new_kubeconfig(run_stack: Run, raw
     assert run_stack(raw).one("providers:kubernetes").inputs["clusterIdentifier"] == "sparewheel/test"
 
 
+def test_a_changed_config_file_is_changed_in_place(run_stack: Run, raw: dict[str, Any]) -> None:
+    """Else one line in slurm.conf is a new ConfigMap, and every pod that mounts it is made again."""
+    provider = run_stack(raw).one("providers:kubernetes").inputs
+    assert (provider["enableConfigMapMutable"], provider["enableSecretMutable"]) == ("true", "true")
+
+
+def test_slurms_state_and_its_database_are_kept_alike(run_stack: Run, raw: dict[str, Any]) -> None:
+    """One without the other has another cluster's id, and slurmctld ends itself."""
+    stack = run_stack(raw)
+    kept = {r.inputs["spec"]["claimRef"]["name"]: r.inputs["spec"] for r in stack.of_type(":PersistentVolume")}
+    assert {"slurm-state", "slurm-database"} <= kept.keys()
+    assert {spec["persistentVolumeReclaimPolicy"] for spec in kept.values()} == {"Retain"}
+
+
 def test_records_outlive_a_destroy_unless_the_stack_says_otherwise(run_stack: Run, raw: dict[str, Any]) -> None:
     stack = run_stack(raw)
     assert all(r.retained for r in stack.of_type(":CustomResourceDefinition"))

@@ -100,6 +100,9 @@ CASES: list[tuple[str, Change, str, str]] = [
      "pools.0.backend.machines.0.ssh.port:", "integer, not true"),
     ("false for seconds", lambda raw: raw["remediation"].update(agent={"heartbeat_interval_seconds": False}),
      "remediation.agent.heartbeat_interval_seconds:", "number, not false"),
+    ("an authority at each up", lambda raw: raw.update(
+        operator={"kind": "charts", "version": "1.2.1", "values": {"certManager": {"enabled": False}}}),
+     "operator:", "install cert-manager"),
     ("no such manifests", lambda raw: raw["operator"].update(path="operatr"), "operator.path:", "no folder with .yaml"),
     ("a folder without manifests", lambda raw: raw["operator"].update(path=str(ROOT / "docs")),
      "operator.path:", "no folder with .yaml"),

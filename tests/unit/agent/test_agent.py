@@ -232,6 +232,15 @@ def test_a_health_object_of_an_older_node_is_taken_over(host: Host) -> None:
     assert host.api.health["metadata"]["ownerReferences"][0]["uid"] == "uid-2"
 
 
+def test_a_report_that_somebody_deleted_is_written_anew_with_its_faults(host: Host) -> None:
+    host.turn()
+    host.write(XID_79)
+    host.turn()
+    host.api.health = None
+    host.turn(60)
+    assert [fault.code for fault in host.api.status.faults] == ["XID 79"]
+
+
 def test_processes_of_jobs_are_counted_by_job(tmp_path: Path) -> None:
     for pid, environment in {
         "1": b"",

@@ -142,6 +142,16 @@ def test_two_sources_of_one_xid_are_one_fault(node: Node, first: str) -> None:
     assert "python3" in fault.message, "the kernel log's words say most"
 
 
+def test_what_the_kernel_says_is_not_lost_behind_what_nvml_says(node: Node) -> None:
+    """NVML's last event of a dying GPU may be a mere consequence."""
+    node.look()
+    node.log("3,{seq},{us},-;NVRM: Xid (PCI:0000:17:00): 62, pid=4, name=python3, 2027 1 2\n")
+    node.gpus.events.append((45, GPU_0))
+    acting = [fault for fault in node.look(0.1) if fault.action is not Action.RECORD]
+    assert [(fault.code, fault.source) for fault in acting] == [("XID 62", FaultSource.KERNEL_LOG)]
+    assert condition(node.watcher.seen)[0] == "False"
+
+
 def test_repeats_of_two_sources_are_counted_once_each(node: Node) -> None:
     node.look()
     for _ in range(3):
