@@ -1,0 +1,1 @@
+"""Crusoe Cloud's public REST API: signing, paging, long operations, errors that say what to do."""
