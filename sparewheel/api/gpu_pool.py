@@ -83,6 +83,56 @@ class WarmBackend(ApiModel):
     node_selector: dict[str, str] = Field(min_length=1)
 
 
+CRUSOE_ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+
+class CrusoeAccess(ApiModel):
+    key_id: str = Field(pattern=r"^[-A-Za-z0-9_]+$")
+    """Id of an access key; it is no secret."""
+    key_ref: SecretKeyRef
+    """Secret with the access key's secret key."""
+
+
+class CrusoeReservation(ApiModel):
+    organization_id: str = Field(pattern=CRUSOE_ID)
+    reservation_id: str = Field(pattern=CRUSOE_ID)
+    max_extra: int = Field(default=1, ge=1)
+    """How many VMs the node pool may count beyond size and spares."""
+
+
+class AutoClustersMode(StrEnum):
+    """What Crusoe's own healer does in the cluster; the API is asked as well before anything is done."""
+
+    OFF = "off"
+    DETECT_ONLY = "detect_only"
+    ON = "on"
+
+
+class BadVm(StrEnum):
+    """What becomes of a VM that was replaced: kept, switched off; or deleted, and the node pool makes another."""
+
+    STOP = "stop"
+    DELETE = "delete"
+
+
+class CrusoeBackend(ApiModel):
+    """VMs of one node pool of Crusoe Managed Kubernetes; those beyond the pool's size are its spares."""
+
+    kind: Literal["crusoe"] = "crusoe"
+    project_id: str = Field(pattern=CRUSOE_ID)
+    node_pool_id: str = Field(pattern=CRUSOE_ID)
+    access: CrusoeAccess
+    auto_clusters: AutoClustersMode = AutoClustersMode.OFF
+    bad_vm: BadVm = BadVm.STOP
+    reservation: CrusoeReservation | None = None
+    """Where no VM of the pool is free, one more is asked for while this reservation has room. Without it: never."""
+    node_name: str = Field(default="{name}.{location}.compute.internal", pattern=r"\{name\}")
+    """The name under which a VM's kubelet registers."""
+    url: str = Field(default="https://api.cloud.crusoe.ai/v1", pattern=r"^https?://[^\s/]+(/[^\s?#]*)?$")
+    operation_seconds: float = Field(default=300.0, gt=0)
+    """How long one long operation is waited for."""
+
+
 class NodeSetRef(ApiModel):
     namespace: str
     name: str
@@ -97,7 +147,7 @@ class GpuPoolSpec(ApiModel):
     gpus_per_node: int = Field(default=8, ge=1)
     hcas_per_node: int = Field(default=0, ge=0)
     """InfiniBand or RoCE adapters that a spare must show before it takes work; 0: not looked at."""
-    backend: MachinesBackend | WarmBackend = Field(discriminator="kind")
+    backend: MachinesBackend | WarmBackend | CrusoeBackend = Field(discriminator="kind")
     node_set_ref: NodeSetRef
     grace_seconds: int = Field(default=MAX_GRACE_SECONDS, ge=0, le=MAX_GRACE_SECONDS)
     driver: Driver = Driver.ANY

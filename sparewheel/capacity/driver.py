@@ -247,7 +247,7 @@ async def _release(kube: Kube, pool: GpuPool, target: Target, progress: Progress
 
     lease_name, identity = pool_lease(target.pool), new_identity()
     async with held(kube, lease_name, target.namespace, identity, clock, version=__version__, on_wait=waits) as lease:
-        provider = await provider_for(kube, pool)
+        provider = await provider_for(kube, pool, clock)
         await release_hosts(kube, provider, pool, clock, before_write=lease.check, say=progress)
 
 

@@ -115,6 +115,14 @@ class CapacityProvider(Protocol):
         """All machines of the pool, whatever their state."""
         ...
 
+    async def find_more(self, lacking: int) -> str:
+        """No machine of the pool is free: ask for ``lacking`` more where the backend can.
+
+        What came of it, in words; empty where the backend has all it will ever have. They are listed once they are
+        there.
+        """
+        ...
+
     async def power_on(self, host: str) -> None: ...
 
     async def join(self, request: JoinRequest) -> None:

@@ -82,7 +82,7 @@ async def reconcile_pool(
     pool = GpuPool.from_wire(await kube.get(GPU_POOL, pool_name, namespace))
     if pool.spec.paused:
         return ReconcileResult(settled=False, message="paused", look_again_seconds=SETTLED_LOOK_SECONDS)
-    provider = provider or await provider_for(kube, pool)
+    provider = provider or await provider_for(kube, pool, clock)
     site = Site(kube, provider, pool, clock, before_write, require_health)
     try:
         return await _reconcile(site, idle)
@@ -162,6 +162,8 @@ async def _claim_more(run: _Run) -> None:
         order = spares_in_order(hosts, need, now=clock.now())
         host = await claim_first(run.site.kube, run.site.namespace, [], order, run.owner, lambda _: "joins", clock)
         if host is None:
+            run.site.before_write()
+            run.notes += filter(None, [await run.site.provider.find_more(run.plan.claim)])
             return
         run.plan.claim -= 1
         run.plan.bring_in.append(host.spec.host)

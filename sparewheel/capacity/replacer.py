@@ -88,7 +88,8 @@ class PoolReplacer:
         order = spares_in_order(look.candidates, need, now=now, refused=refused)
         host = await claim_first(self.kube, site.namespace, look.hosts, order, owner, purpose, self.clock, fits)
         if host is None or host.status.claim is None:
-            return Choice(None, none_fits(look.candidates, need, refused))
+            more = await site.provider.find_more(1)
+            return Choice(None, "; ".join(filter(None, (more, none_fits(look.candidates, need, refused)))))
         return Choice(host.spec.host, host.status.claim.purpose.partition(": ")[2])
 
     async def would_claim(self, pool: GpuPool, near_host: str | None) -> Choice:

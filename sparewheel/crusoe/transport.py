@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import cache
 from random import Random
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -41,6 +43,12 @@ class Call:
     repeatable: bool = True
 
 
+@cache
+def _tls() -> ssl.SSLContext:
+    """Made once: reading the system's authorities takes longer than a request."""
+    return ssl.create_default_context()
+
+
 class Transport:
     """``url`` ends in the API's version. ``call_seconds``: how long one call may be tried, waits included."""
 
@@ -60,7 +68,7 @@ class Transport:
         self._clock = clock
         self._call_seconds = call_seconds
         self._random = random or Random().random  # noqa: S311 - spreads retries, keeps no secret
-        self._http = httpx.AsyncClient(timeout=TIMEOUT, transport=http, trust_env=False, follow_redirects=False)
+        self._http = httpx.AsyncClient(timeout=TIMEOUT, transport=http, trust_env=False, verify=_tls())
 
     async def close(self) -> None:
         await self._http.aclose()

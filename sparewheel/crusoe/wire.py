@@ -61,11 +61,6 @@ class Vm(msgspec.Struct):
     def status(self) -> str:
         return bare(self.state)
 
-    @property
-    def node_name(self) -> str:
-        """The name under which its kubelet registers."""
-        return f"{self.name}.{self.location}.compute.internal"
-
 
 class NodeTaint(msgspec.Struct, omit_defaults=True):
     key: str

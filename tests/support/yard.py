@@ -62,6 +62,8 @@ class Yard:
     clock: Clock
     machines: dict[str, FakeMachine] = field(default_factory=dict[str, FakeMachine])
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    more: str = ""
+    """What is said when more machines are asked for."""
 
     @property
     def keeps_node(self) -> bool:
@@ -104,6 +106,9 @@ class Yard:
         self.kube.put(NODE_HEALTH, body)
 
     # ------------------------------------------------------------------ the port
+    async def find_more(self, lacking: int) -> str:
+        return self.more
+
     async def list_hosts(self) -> list[Inventory]:
         return [
             Inventory(
@@ -165,8 +170,8 @@ def pool_of(kube: MemoryKube, size: int, **changes: Any) -> GpuPool:
     endpoint = SshEndpoint(address="127.0.0.1", host_key="unused")
     backend = MachinesBackend(key_ref=SecretKeyRef(name="s", key="k"), machines=[Machine(name="unused", ssh=endpoint)])
     reference = NodeSetRef(namespace="slurm", name=POOL)
-    changes.setdefault("spares", 1)
-    spec = GpuPoolSpec(size=size, backend=backend, node_set_ref=reference, **changes)
+    changes = {"spares": 1, "backend": backend, **changes}
+    spec = GpuPoolSpec(size=size, node_set_ref=reference, **changes)
     body = GpuPool(metadata=ObjectMeta(name=POOL, namespace=NAMESPACE), spec=spec).to_wire()
     present = kube.peek(GPU_POOL, POOL, NAMESPACE)
     body["status"] = (present or {}).get("status", {})

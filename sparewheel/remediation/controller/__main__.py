@@ -89,7 +89,7 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
     controller = Controller(
         kube=kube,
         slurm=slurm,
-        replacer=PoolReplacer(kube, clock, providers(kube)),
+        replacer=PoolReplacer(kube, clock, providers(kube, clock)),
         notifier=RouteNotifier(policy, secret_of, http, clock.now),
         clock=clock,
         namespace=settings.namespace,

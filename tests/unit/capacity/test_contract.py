@@ -1,4 +1,7 @@
-"""What every capacity backend must do, asked of each: machines behind a real SSH server, warm nodes behind a Kube."""
+"""What every capacity backend must do, asked of each.
+
+Machines are behind a real SSH server, warm nodes behind a Kube, Crusoe's VMs behind a Kube and their API over HTTP.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Protocol
 
 import pytest
 
+from lab.standins.crusoe.trouble import Fault
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import GpuHost, GpuHostSpec, HostPhase
 from sparewheel.api.names import (
@@ -23,6 +27,7 @@ from sparewheel.api.names import (
     TAINT_QUARANTINED,
     TAINT_SPARE,
 )
+from sparewheel.capacity.backends.crusoe import CrusoeProvider
 from sparewheel.capacity.backends.machines import MachinesProvider
 from sparewheel.capacity.backends.warm import WarmProvider
 from sparewheel.capacity.nodes import POOL_CORDON, edit_node, labels_of, placing, taints_of
@@ -31,6 +36,7 @@ from sparewheel.capacity.steps import Site, retire
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import GPU_HOST, NODE, Json, UnavailableError
 from tests.support.clocks import StillClock
+from tests.support.crusoe_yard import CREDENTIALS, CrusoeYard, crusoe_yard
 from tests.support.ssh_yard import SshYard, ssh_yard
 from tests.support.yard import POOL, pool_of
 
@@ -103,11 +109,28 @@ class WarmPlace:
         self.kube.fail(UnavailableError("disk on fire"), times=99)
 
 
-@pytest.fixture(params=["machines", "warm"])
+@dataclass
+class CrusoePlace(WarmPlace):
+    yard: CrusoeYard | None = None
+    can_switch: bool = True
+
+    def break_down(self) -> None:
+        assert self.yard is not None
+        self.yard.server.trouble.faults.append(Fault("", 500, times=999, message="disk on fire"))
+
+
+@pytest.fixture(params=["machines", "warm", "crusoe"])
 async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
     if request.param == "machines":
         async with ssh_yard("gpu-1", "gpu-2") as yard:
             yield MachinesPlace(yard, MachinesProvider(yard.backend(), yard.client_key, yard.client_key))
+        return
+    if request.param == "crusoe":
+        async with crusoe_yard() as yard:
+            kube, pool = MemoryKube(), yard.pool(2)
+            provider = CrusoeProvider(yard.backend(pool), kube, yard.clock, CREDENTIALS.secret_key, 2)
+            yard.nodes_in(kube)
+            yield CrusoePlace(kube, provider, yard=yard)
         return
     kube = MemoryKube()
     taint = {"key": TAINT_SPARE, "effect": "NoSchedule"}
