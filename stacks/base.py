@@ -27,6 +27,9 @@ class Area(BaseModel):
 DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 """What Kubernetes takes for a name and for a label's value."""
 
+HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)]
+"""A machine's name, which is its Node's and a label's value; a cloud's have dots."""
+
 SecretName = Annotated[str, Field(pattern=r"^[a-z][-a-z0-9]{0,62}$")]
 """The key of a secret of the stack, set by ``pulumi config set --secret NAME``."""
 

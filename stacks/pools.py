@@ -8,10 +8,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME, Driver, MachinesBackend, WarmBackend
+from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME, CrusoeBackend, Driver, MachinesBackend, WarmBackend
 from sparewheel.api.names import GROUP, LABEL_VETO
-from stacks.base import LABEL_KEY, LABEL_VALUE, Area, DnsName, LabelKey, LabelValue, Quantity, with_credential_refs
+from stacks.base import LABEL_KEY, LABEL_VALUE, Area, HostName, LabelKey, LabelValue, Quantity, with_credential_refs
 from stacks.budget import Budget
+from stacks.crusoe import wrong_with
 from stacks.faults import FaultRule, FaultRules
 from stacks.ladder import Ladder
 from stacks.ssh_keys import why_no_key
@@ -42,15 +43,15 @@ class Pool(Area):
     )
     gpus_per_node: int = Field(default=8, ge=1, le=64)
     hcas_per_node: int = Field(default=0, ge=0, le=64, description="HCAs a spare must show before it takes work")
-    backend: MachinesBackend | WarmBackend = Field(
-        discriminator="kind", description="where machines come from: kind machines or warm"
+    backend: MachinesBackend | WarmBackend | CrusoeBackend = Field(
+        discriminator="kind", description="where machines come from: kind machines, warm or crusoe"
     )
     cpus: Quantity | None = Field(default=None, description="CPUs of a worker; without it a worker has no CPU limit")
     memory: Quantity | None = Field(default=None, description="memory of a worker, such as 1500Gi")
     partition: Partition = Partition()
     driver: Driver = Driver.ANY
     warm_spares: bool = Field(default=False, description="spares run a worker, behind a Slurm reservation")
-    replace: list[DnsName] = Field(default_factory=list[str], description="hosts that you want replaced")
+    replace: list[HostName] = Field(default_factory=list[str], description="hosts that you want replaced")
     max_concurrent_replacements: int = Field(default=1, ge=1)
     budget: Budget = Field(default_factory=Budget, description="more limits on replacing in this pool")
     node_lost_seconds: float = Field(default=40.0, gt=0)
@@ -73,7 +74,9 @@ class Pool(Area):
     @field_validator("backend", mode="before")
     @classmethod
     def _credentials(cls, raw: Any) -> Any:
-        return with_credential_refs(with_credential_refs(raw, "key_ref"), "power", "key_ref")
+        for path in (("key_ref",), ("power", "key_ref"), ("access", "key_ref")):
+            raw = with_credential_refs(raw, *path)
+        return raw
 
     @field_validator("worker_labels")
     @classmethod
@@ -102,7 +105,13 @@ class Pool(Area):
 
     @field_validator("backend")
     @classmethod
-    def _reachable(cls, backend: MachinesBackend | WarmBackend) -> MachinesBackend | WarmBackend:
+    def _reachable(
+        cls, backend: MachinesBackend | WarmBackend | CrusoeBackend
+    ) -> MachinesBackend | WarmBackend | CrusoeBackend:
+        if isinstance(backend, CrusoeBackend):
+            if wrong_with(backend):
+                raise ValueError(wrong_with(backend))
+            return backend
         if isinstance(backend, WarmBackend):
             for key, value in backend.node_selector.items():
                 if not re.fullmatch(LABEL_KEY, key) or not re.fullmatch(LABEL_VALUE, value):
@@ -155,6 +164,7 @@ def shared_hosts(pools: Sequence[Pool]) -> str:
     names: dict[str, str] = {}
     ends: dict[tuple[str, int], str] = {}
     warm: list[tuple[str, dict[str, str]]] = []
+    node_pools: dict[str, str] = {}
     for pool in pools:
         if isinstance(pool.backend, WarmBackend):
             selector = pool.backend.node_selector
@@ -162,6 +172,11 @@ def shared_hosts(pools: Sequence[Pool]) -> str:
                 if known.items() <= selector.items() or selector.items() <= known.items():
                     return f"pools: {other} and {pool.name} select the same nodes; give them selectors that tell apart"
             warm.append((pool.name, selector))
+            continue
+        if isinstance(pool.backend, CrusoeBackend):
+            other = node_pools.setdefault(pool.backend.node_pool_id, pool.name)
+            if other != pool.name:
+                return f"pools: {other} and {pool.name} have one node_pool_id; a node pool of Crusoe's is in one pool"
             continue
         for machine in pool.backend.machines:
             other = names.setdefault(machine.name, pool.name)

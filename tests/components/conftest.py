@@ -53,6 +53,16 @@ def stack_config() -> dict[str, Any]:
     }
 
 
+def crusoe_backend() -> dict[str, Any]:
+    """Backend ``crusoe`` as a stack's file says it."""
+    return {
+        "kind": "crusoe",
+        "project_id": "09ae8411-0fbb-411c-898c-2b8f19622ae1",
+        "node_pool_id": "1d3c5f6e-0000-4000-8000-000000000009",
+        "access": {"key_id": "R7p5XctCQMuGlpVBmVdqzA", "key_ref": "machines-ssh"},
+    }
+
+
 @pytest.fixture
 def raw() -> dict[str, Any]:
     return copy.deepcopy(stack_config())

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from sparewheel.api.names import LABEL_VETO
-from tests.components.conftest import KEY, ROOT, Run
+from tests.components.conftest import KEY, ROOT, Run, crusoe_backend
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -20,6 +20,10 @@ def _machines(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _route(raw: dict[str, Any]) -> dict[str, Any]:
     return raw["remediation"]["routes"][0]
+
+
+def _crusoe(raw: dict[str, Any], **fields: Any) -> None:
+    raw["pools"][0]["backend"] = {**crusoe_backend(), **fields}
 
 
 def _mail(raw: dict[str, Any], **fields: Any) -> None:
@@ -111,6 +115,12 @@ CASES: list[tuple[str, Change, str, str]] = [
      "pools.0.backend:", "'class': 'h 200' is no label"),
     ("address that is none", lambda raw: _machines(raw)["machines"][0]["ssh"].update(address="a b"),
      "pools.0.backend:", "no host name or IP address"),
+    ("two healers", lambda raw: _crusoe(raw, auto_clusters="on"), "pools.0.backend:", "one healer, never two"),
+    ("Crusoe's API in clear", lambda raw: _crusoe(raw, url="http://api.example/v1"), "pools.0.backend:", "https://"),
+    ("an id that is none", lambda raw: _crusoe(raw, project_id="default"), "pools.0.backend.project_id:", "pattern"),
+    ("a mode that is none", lambda raw: _crusoe(raw, auto_clusters="yes"), "pools.0.backend.auto_clusters:", "detect"),
+    ("one node pool in two pools", lambda raw: (_crusoe(raw), raw["pools"].append({**raw["pools"][0], "name": "b"})),
+     "", "gpu and b have one node_pool_id"),
     ("power for no machine", lambda raw: _machines(raw)["power"].update(off_command="off all"),
      "pools.0.backend:", "{host}"),
     ("label that is none", lambda raw: raw["pools"][0].update(worker_labels={"team a": "x"}),
