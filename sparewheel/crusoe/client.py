@@ -75,6 +75,10 @@ class CrusoeClient:
         what = f"node pool {pool_id}"
         return self._read(await self._get(f"{POOLS}/{pool_id}", what), NodePool, what)
 
+    async def pools(self, cluster_id: str) -> list[NodePool]:
+        what = f"node pools of cluster {cluster_id}"
+        return await self._all(f"{self._project}{POOLS}", NodePool, what, {"cluster_id": cluster_id})
+
     async def pool_vms(self, pool_id: str) -> list[Vm]:
         """All VMs of the pool by name, page by page."""
         what = f"VMs of node pool {pool_id}"
@@ -128,8 +132,27 @@ class CrusoeClient:
 
     async def set_pool_count(self, pool: NodePool, count: int) -> Operation | None:
         """An absolute number, so repeating it is harmless. Lowering it deletes nothing; SUCCEEDED may be partial."""
-        what = f"set count of node pool {pool.name or pool.id} to {count}"
-        return await self._ask("PATCH", f"{POOLS}/{pool.id}", what, POOLS, {"count": count})
+        return await self.change_pool(pool, {"count": count})
+
+    async def change_pool(self, pool: NodePool, changes: Mapping[str, Any]) -> Operation | None:
+        what = f"set {', '.join(changes)} of node pool {pool.name or pool.id}"
+        return await self._ask("PATCH", f"{POOLS}/{pool.id}", what, POOLS, changes)
+
+    async def create_pool(self, name: str, body: Mapping[str, Any]) -> Operation | None:
+        """Not sent again when its answer is lost: there would be two. Look for it by name."""
+        return await self._ask("POST", POOLS, f"make node pool {name}", POOLS, body, repeatable=False)
+
+    async def delete_pool(self, pool: NodePool) -> None:
+        """Its VMs go, too. Safe to repeat: the caller looks whether it is there."""
+        try:
+            await self._ask("DELETE", f"{POOLS}/{pool.id}", f"delete node pool {pool.name}", POOLS)
+        except (NotFoundError, OperationForgottenError):
+            return
+
+    async def change_auto_clusters(self, cluster_id: str, body: Mapping[str, Any]) -> AutoClusters:
+        what = f"set AutoClusters configuration of cluster {cluster_id}"
+        path = f"{self._project}{CLUSTERS}/{cluster_id}/autoclusters/config"
+        return self._read(await self._transport.send(Call("PATCH", path, what, body=body)), AutoClusters, what)
 
     async def _power_to(self, vm: Vm, action: str, wanted: Collection[str]) -> None:
         """What is so already is refused by the API; the VM's own state says whether that was it."""

@@ -198,6 +198,12 @@ class Cloud:
             self.later.append((due, lambda: self.refill(pool)))
         return {}
 
+    def remove(self, pool: Pool) -> Json:
+        del self.pools[pool.id]
+        for vm in self.members(pool):
+            self.delete(vm)
+        return {}
+
     def refill(self, pool: Pool) -> None:
         """Stock may come back later: the pool goes on trying."""
         if self.fill(pool) and pool.id in self.pools:

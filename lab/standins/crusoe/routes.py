@@ -47,7 +47,9 @@ class Routes:
             ("PATCH", f"{vms}{one}", self.patch_vm),
             ("DELETE", f"{vms}{one}", self.delete_vm),
             ("GET", pools, self.list_pools),
+            ("POST", pools, self.make_pool),
             ("GET", f"{pools}{one}", self.get_pool),
+            ("DELETE", f"{pools}{one}", self.delete_pool),
             ("PATCH", f"{pools}{one}", self.patch_pool),
             ("GET", f"{pools}{one}/vms", self.pool_vms),
             ("GET", f"{clusters}{one}/autoclusters/config", self.get_auto_clusters),
@@ -131,6 +133,26 @@ class Routes:
 
     def get_pool(self, _: Request, pool_id: str) -> Json:
         return self.pool_wire(self.pool(pool_id))
+
+    def make_pool(self, request: Request) -> Json:
+        """It is listed at once; its VMs come with the operation's end."""
+        body = request.body
+        if not all(body.get(key) not in (None, "") for key in ("name", "product_name", "count", "cluster_id")):
+            raise Refusal(400, "bad_request: name, product_name, count and cluster_id are required")
+        made = self.cloud.add_pool(
+            body["name"],
+            body["cluster_id"],
+            body["product_name"],
+            0,
+            labels=body.get("node_labels") or {},
+            taints=body.get("node_taints") or [],
+        )
+        stale = self.pool_wire(made)
+        return self.begin(made.id, lambda: self.cloud.resize(made, int(body["count"]), stale))
+
+    def delete_pool(self, _: Request, pool_id: str) -> Json:
+        pool = self.pool(pool_id)
+        return self.begin(pool_id, lambda: self.cloud.remove(pool))
 
     def pool_vms(self, request: Request, pool_id: str) -> Json:
         return self.page(request, self.cloud.members(self.pool(pool_id)), "next_token")

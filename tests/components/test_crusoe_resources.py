@@ -1,0 +1,149 @@
+"""The dynamic resources at Crusoe Cloud as plain objects: no I/O in check and diff, the rest against the played one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pulumi.dynamic import CreateResult, ReadResult
+from pulumi.runtime.rpc import UNKNOWN
+
+import sparewheel.clock
+from components.crusoe_resources import CrusoeHealerProvider, CrusoeNodePoolProvider
+from lab.standins.crusoe.cloud import Cloud, Play
+from lab.standins.crusoe.server import serving
+from sparewheel.clock import SystemClock
+from sparewheel.crusoe.declared import LABEL_DECLARED
+from sparewheel.crusoe.errors import RefusedError
+from tests.support.crusoe_yard import CLUSTER, CREDENTIALS, H100, PROJECT
+
+TAINT = {"key": "sparewheel.dev/spare", "effect": "NoSchedule"}
+
+
+class Hurried(SystemClock):
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds / 100)
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cloud, str]]:
+    """Served from a thread, since the providers bring a loop of their own."""
+    monkeypatch.setattr(sparewheel.clock, "SystemClock", Hurried)
+    made, ready, loop = (
+        Cloud(SystemClock(), PROJECT, Play(operation_seconds=0)),
+        threading.Event(),
+        asyncio.new_event_loop(),
+    )
+    made.stock[H100] = 4
+    made.auto_clusters[CLUSTER] = {
+        "remediation_configs": [
+            {"issue_name": "XID_79", "default_action": "REPLACE_NODE", "effective_action": "REPLACE_NODE"}
+        ]
+    }
+    address: list[str] = []
+    end = asyncio.Event()
+
+    async def serve() -> None:
+        async with serving(made, CREDENTIALS) as server:
+            address.append(server.url)
+            ready.set()
+            await end.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert ready.wait(10)
+    yield made, address[0]
+    loop.call_soon_threadsafe(end.set)
+    thread.join(10)
+    loop.close()
+
+
+def access(url: str = "https://192.0.2.1/v1") -> dict[str, Any]:
+    key = {"keyId": CREDENTIALS.access_key_id, "secretKey": CREDENTIALS.secret_key}
+    return {"__provider": "pickled", "url": url, "projectId": PROJECT, **key, "clusterId": CLUSTER}
+
+
+def pool(url: str = "https://192.0.2.1/v1", **changes: Any) -> dict[str, Any]:
+    """As the engine hands it over: every number is a float."""
+    declared = {"name": "gpu", "productName": H100, "count": 2.0, "nodeLabels": {"team": "a"}, "nodeTaints": [TAINT]}
+    return {**access(url), **declared, "settings": {}, **changes}
+
+
+def healer(url: str = "https://192.0.2.1/v1", **changes: Any) -> dict[str, Any]:
+    return {**access(url), "healer": "sparewheel", "fallbackToProjectReservations": None, **changes}
+
+
+def outs_of(result: CreateResult | ReadResult) -> dict[str, Any]:
+    assert result.outs is not None
+    return dict(result.outs)
+
+
+def test_what_is_missing_or_for_life_is_named() -> None:
+    provider = CrusoeNodePoolProvider()
+    assert provider.check({}, pool()).failures == []
+    assert provider.check({}, pool(clusterId=UNKNOWN)).failures == []
+    assert provider.check(pool(), pool(clusterId=UNKNOWN)).failures == []
+    assert [failure.property for failure in provider.check({}, pool(count=None)).failures] == ["count"]
+    (failure,) = provider.check(pool(), pool(productName="b200.8x")).failures
+    assert failure.property == "productName"
+    assert failure.reason.endswith(f"can't change from {H100} to b200.8x; declare another resource")
+    (failure,) = CrusoeHealerProvider().check({}, healer(healer="both")).failures
+    assert failure.reason == "healer is 'both'; it is one of ('sparewheel', 'crusoe')"
+
+
+def test_diff_looks_at_what_is_declared_only() -> None:
+    provider = CrusoeNodePoolProvider()
+    assert provider.diff("id", pool(count=2), pool(count=2.0, __provider="other")).changes is False
+    assert provider.diff("id", pool(), pool(count=3.0)).changes is True
+
+
+def test_a_node_pool_from_first_to_last(cloud: tuple[Cloud, str]) -> None:
+    played, url = cloud
+    provider = CrusoeNodePoolProvider()
+    made = provider.create(pool(url))
+    (there,) = played.pools.values()
+    assert (made.id, there.count, there.labels) == (there.id, 2, {"team": "a", LABEL_DECLARED: "true"})
+    assert repr(outs_of(made)["count"]) == "2"
+    assert outs_of(made) == provider.seen(pool(url))
+
+    there.count = 3  # healing took one more
+    read = provider.read(made.id, outs_of(made))
+    assert provider.diff(made.id, outs_of(read), pool(url)).changes is False
+
+    there.labels = {LABEL_DECLARED: "true"}  # somebody else changed these
+    read = provider.read(made.id, outs_of(made))
+    assert provider.diff(made.id, outs_of(read), pool(url)).changes is True
+    provider.update(made.id, outs_of(read), pool(url))
+    assert (there.labels["team"], there.count) == ("a", 3)
+
+    provider.delete(made.id, outs_of(made))
+    assert played.pools == {}
+    assert provider.read(made.id, outs_of(made)).id == ""
+
+
+def test_a_key_that_is_refused_is_no_pool_that_is_gone(cloud: tuple[Cloud, str]) -> None:
+    provider = CrusoeNodePoolProvider()
+    with pytest.raises(RefusedError, match="401") as caught:
+        provider.read("some-id", {**provider.seen(pool(cloud[1])), "secretKey": "AAAAAAAAAAAAAAAAAAAAAA"})
+    assert "AAAAAAAA" not in str(caught.value)
+
+
+def test_the_healer_is_one_and_drift_shows(cloud: tuple[Cloud, str]) -> None:
+    played, url = cloud
+    provider, row = CrusoeHealerProvider(), played.auto_clusters[CLUSTER]["remediation_configs"][0]
+    made = provider.create(healer(url))
+    assert (made.id, row["effective_action"]) == (CLUSTER, "OFF")
+    read = provider.read(made.id, outs_of(made))
+    assert provider.diff(made.id, outs_of(read), healer(url)).changes is False
+
+    row["effective_action"] = "REPLACE_NODE"  # switched on in the console
+    read = provider.read(made.id, outs_of(made))
+    assert provider.diff(made.id, outs_of(read), healer(url)).changes is True
+    provider.update(made.id, outs_of(read), healer(url))
+    assert row["effective_action"] == "OFF"
+
+    provider.delete(made.id, outs_of(made))
+    assert row["effective_action"] == "REPLACE_NODE"
