@@ -24,8 +24,18 @@ class Gate:
     look_again_seconds: float = 1.0
 
 
-def jobs_gate(remediation: Remediation, health: HealthView | None, slurm: SlurmNodeView | None, now: datetime) -> Gate:
-    """May the worker pod be deleted? Not before the node was struck and its jobs were listed."""
+def jobs_gate(
+    remediation: Remediation,
+    health: HealthView | None,
+    slurm: SlurmNodeView | None,
+    now: datetime,
+    fenced_seconds_ago: float | None = None,
+) -> Gate:
+    """May the worker pod be deleted? Not before the node was struck and its jobs were listed.
+
+    ``fenced_seconds_ago``: since this controller saw it fenced, by a clock that nobody sets. Where it is known the
+    grace is counted by it: the time in the record may be another replica's, whose clock is behind ours.
+    """
     status = remediation.status
     struck = status.owned.slurm_struck_at
     nobody = _nobody_left(remediation, health)
@@ -38,7 +48,8 @@ def jobs_gate(remediation: Remediation, health: HealthView | None, slurm: SlurmN
             return Gate(open=True, why="the drained Slurm node holds no job")
         why = "the running jobs to end (the breaker is open: drained only)"
         return Gate(open=False, why=why, look_again_seconds=5.0)
-    left = (struck + timedelta(seconds=remediation.spec.grace_seconds) - now).total_seconds()
+    since = (now - struck).total_seconds() if fenced_seconds_ago is None else fenced_seconds_ago
+    left = remediation.spec.grace_seconds - since
     if left <= 0:
         return Gate(open=True, why="the grace is over")
     return Gate(open=False, why="the jobs to save within their grace", look_again_seconds=min(1.0, left))

@@ -119,8 +119,9 @@ def why_not(job: JobView, *, crashed: bool) -> str:
 
 
 def struck(record: JobRecord, now: datetime) -> JobRecord:
-    """The strike reached the job: its processes are told to end."""
-    return record if record.stopping_at else record.model_copy(update={"stopping_at": now})
+    """The strike reached the job: its processes are told to end. One that another incident struck before is back."""
+    known = record.stopping_at or record.requeued_at
+    return record if known else record.model_copy(update={"stopping_at": now})
 
 
 def follow(remediation: Remediation, record: JobRecord, view: JobView | Gone, now: datetime) -> Followed:

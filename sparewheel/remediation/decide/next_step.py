@@ -164,7 +164,8 @@ def _node_stays(remediation: Remediation, seen: Observations) -> NodeStep:
     """Only its jobs are requeued, or it is cordoned and nothing more, until a fault asks for more."""
     action, status = planned(remediation), remediation.status
     if status.fence is FenceKind.JOBS:
-        waits = [str(job.job_id) for job in status.jobs if not job.closed and job.requeued_at is None]
+        coming = [job for job in status.jobs if not job.closed and not job.not_requeued_reason]
+        waits = [str(job.job_id) for job in coming if job.requeued_at is None]
         if waits and action is Action.RESTART_JOB:
             return wait_for(f"job {', '.join(waits)} to be requeued")
         return NodeStep((Todo(NodeAction.JOBS_DONE),))
@@ -195,7 +196,7 @@ def _drain_pods(
     others = evictable(pods, AGENT_APP_NAME, vetoing=vetoing)
     health = seen.health if isinstance(seen.health, HealthView) else None
     slurm = seen.slurm_node if isinstance(seen.slurm_node, SlurmNodeView) else None
-    gate = jobs_gate(remediation, health, slurm, situation.now)
+    gate = jobs_gate(remediation, health, slurm, situation.now, seen.fenced_seconds_ago)
     if status.replacement.claimed_at is None:
         early = _proof_of_lost_host(remediation)
         return NodeStep(early, status.replacement.message or ("a spare" if gate.open else gate.why))

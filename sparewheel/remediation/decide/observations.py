@@ -199,3 +199,5 @@ class Observations:
     """Worker pods of the same Slurm node name on other nodes."""
     slurm_node: SlurmNodeView | Gone | Unknown | None = None
     health: HealthView | Unknown | None = None
+    fenced_seconds_ago: float | None = None
+    """Since this controller saw the node fenced, by its monotonic clock."""

@@ -198,6 +198,7 @@ def own_slurm(name: str, now: datetime, slurmd_started: datetime | None, foreign
             new.owned.slurm_down.append(name)
             new.owned.slurmd_started_before = slurmd_started
             new.owned.foreign_reason = foreign_reason
+            new.replacement.slurm_restored_at = None  # struck after all, once a warm spare had taken over already
         new.owned.slurm_struck_at = now  # a strike that is done again gives the whole grace again
         return new
 

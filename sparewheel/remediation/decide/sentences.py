@@ -61,7 +61,7 @@ def job_sentence(remediation: Remediation, job: JobRecord, ending: str = "") -> 
     if runs_on(remediation, job):
         cause = cause_words(remediation)
         return f"It runs on, although {cause}: too many nodes were fenced just now. Check that it makes progress."
-    when = job.stopping_at or remediation.status.owned.slurm_struck_at
+    when = job.stopping_at or job.requeued_at or remediation.status.owned.slurm_struck_at
     at = f" at {clock(when)}" if when else ""
     blame = "" if remediation.spec.trigger is Trigger.MANUAL else "; that is the platform's fault, not the job's"
     first = f"Attempt {job.attempt_before} ended{at} because {cause_words(remediation)}{blame}."
@@ -97,7 +97,8 @@ def with_comment(existing: str, sentence: str) -> str:
 
 def runs_on(remediation: Remediation, job: JobRecord) -> bool:
     """The breaker spared the job, so it may stand still on a broken GPU."""
-    return remediation.status.fence is FenceKind.DRAIN and job.stopping_at is None and not job.closed
+    gone = job.stopping_at or job.requeued_at or job.closed
+    return remediation.status.fence is FenceKind.DRAIN and not gone
 
 
 def needs_action(job: JobRecord) -> bool:

@@ -24,7 +24,7 @@ from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.remediation.decide.observations import NodeView, PodView
 from sparewheel.remediation.decide.policy import ACTING, HEALING, Ruling, ruling, severity
 from sparewheel.remediation.decide.silence import Silence
-from sparewheel.remediation.decide.treated import faults_of, news, treated_before
+from sparewheel.remediation.decide.treated import faults_of, news, planned, treated_before
 
 MAX_SEEN = 100
 
@@ -74,9 +74,8 @@ def triage(
     asked, ruled = _manual(report, now), _ruled(report, pool, policy, now)
     if open_incident is not None:
         acted_on = [fault for fault, how in ruled if not (how.detect_only or how.dry_run)]
-        fresh = tuple(
-            fault for fault in (*asked, *acted_on) if news(fault, open_incident) and fault.code != CODE_NODE_LOST
-        )
+        found = [fault for fault in (*asked, *acted_on) if news(fault, open_incident)]
+        fresh = tuple(fault for fault in found if _more(fault, open_incident))
         return Fold(open_incident.metadata.name, fresh) if fresh else None
     if report.node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
         return None
@@ -87,6 +86,11 @@ def triage(
         if name not in known and (spec.dry_run or not treated_before(report.node.uid, report.boot_id, fault, history)):
             return New(name, spec)
     return None
+
+
+def _more(fault: Fault, open_incident: Remediation) -> bool:
+    """A node that is being replaced falls silent; one that is only cordoned, or whose jobs restart, is lost."""
+    return fault.code != CODE_NODE_LOST or planned(open_incident) not in HEALING
 
 
 BY_HAND = Ruling(Action.REPLACE, because="a person's request")

@@ -52,7 +52,7 @@ async def act(incident: Incident) -> bool:
     if refused:
         raise PreconditionError(f"{incident.name} can't be closed: {refused}")
     record = incident.record.status.replacement
-    seconds = (incident.now() - incident.record.spec.fault.first_seen).total_seconds()
+    seconds = max(0.0, (incident.now() - incident.record.spec.fault.first_seen).total_seconds())
     message = f"Host {record.bad_host} is quarantined and {record.spare_host} serves in its place"
     message += f" ({seconds:.0f} s after the fault)."
     if record.spare_slurm_node is not None and record.spare_slurm_node != incident.record.spec.slurm_node:
@@ -82,9 +82,12 @@ async def recover(incident: Incident, why: str) -> bool:
 
 async def jobs_done(incident: Incident) -> bool:
     """The fault asked for its jobs alone."""
-    jobs = ", ".join(str(job.job_id) for job in incident.record.status.jobs)
-    what = f"Requeued job {jobs}" if jobs else "No job ran there"
-    return await _end(incident, Outcome.HEALED, f"{what}; node {incident.record.spec.node} stays in service.")
+    jobs = incident.record.status.jobs
+    again = ", ".join(str(job.job_id) for job in jobs if not job.not_requeued_reason)
+    words = [f"Requeued job {again}" if again else "No job was requeued" if jobs else "No job ran there"]
+    words += [f"job {job.job_id} was not ({job.not_requeued_reason})" for job in jobs if job.not_requeued_reason]
+    words.append(f"node {incident.record.spec.node} stays in service.")
+    return await _end(incident, Outcome.HEALED, "; ".join(words))
 
 
 async def dry_run(incident: Incident) -> bool:

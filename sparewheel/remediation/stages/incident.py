@@ -16,13 +16,14 @@ from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPoli
 from sparewheel.clock import Clock
 from sparewheel.kube.port import NODE, POD, REMEDIATION_POLICY, Json, Kube, KubeError, NotFoundError
 from sparewheel.notify.port import Notifier
-from sparewheel.remediation.decide.cancel import asked_to_cancel
+from sparewheel.remediation.decide.cancel import asked_to_cancel, past_recall
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_VETO_OVERDUE, kind_of, severity_of
 from sparewheel.remediation.decide.observations import Gone, HealthView, NodeView, PodView, Unknown
 from sparewheel.remediation.decide.outboxes import Outboxes
 from sparewheel.remediation.decide.record import Change, is_open
 from sparewheel.remediation.decide.routing import routes_for
+from sparewheel.remediation.decide.times import latest
 from sparewheel.remediation.decide.veto import Sight, Verdict, veto_of
 from sparewheel.remediation.stages.journal import Journal
 from sparewheel.remediation.stages.replacer import Replacer
@@ -139,7 +140,8 @@ class Incident:
         return f"remediation/{self.name}"
 
     def now(self) -> datetime:
-        return self.ports.clock.now()
+        """Never before what the record says already."""
+        return latest(self.record.status, self.ports.clock.now())
 
     async def update(self, *changes: Change) -> bool:
         """Journal; refused when this controller no longer leads."""
@@ -245,7 +247,8 @@ class Incident:
             raise PreconditionError(f"{self.name}: Node {self.record.spec.node} is not there or can't be read")
         if seen.uid != self.record.spec.node_uid:
             raise PreconditionError(f"{self.name}: Node {seen.name} is another incarnation now")
-        if self.record.status.owned.cordon and not seen.unschedulable:
+        status = self.record.status
+        if status.owned.cordon and not seen.unschedulable and not past_recall(status):  # later it no longer counts
             raise PreconditionError(f"{self.name}: Node {seen.name} was uncordoned")
 
     async def _recheck_spare(self) -> None:

@@ -58,9 +58,10 @@ async def observe(incident: Incident) -> Observations:
     """Everything read afresh, except the agent's report, which is dated by when it was heard."""
     status = incident.record.status
     fenced_now = ended(status, NodeStage.FENCED)
+    now = incident.ports.clock.monotonic_seconds()
     if fenced_now and incident.fenced_monotonic is None:
-        incident.fenced_monotonic = incident.ports.clock.monotonic_seconds()
-    if not fenced_now:
+        incident.fenced_monotonic = now
+    if not fenced_now or incident.fenced_monotonic is None:
         return Observations(node=incident.known_node() or await incident.see_node())
     owned = bool(status.owned.slurm_down)
     return Observations(
@@ -69,6 +70,7 @@ async def observe(incident: Incident) -> Observations:
         successors=await slurm_return.see_successors(incident) if owned else (),
         slurm_node=await slurm_return.see_slurm_node(incident) if owned else None,
         health=mended.see_health(incident),
+        fenced_seconds_ago=now - incident.fenced_monotonic,
     )
 
 
