@@ -7,7 +7,7 @@ PYTHON ?= python3
 # `with PROFILE` sets up a profile of the toolchain, then runs what follows inside it.
 with = $(PYTHON) -m lab.toolchain run $(1) --
 
-.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-lab bench lint format \
+.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-lab bench soak lint format \
 	lab-up lab-down lab-status lab-reset setup env requirements clean
 
 help: ## Say what each target does.
@@ -39,6 +39,9 @@ test-lab: ## Run the tests that need the running data centre; it is started wher
 
 bench: ## Measure what the docs claim; prints the figures and writes build/bench/results.json.
 	@$(call with,bench) python -m bench
+
+soak: ## Play 100,000 seeded schedules of faults and trouble in memory; SOAK="--minutes 10" for less, SOAK=--help for more.
+	@$(call with,python) python -m tests.soak $(SOAK)
 
 lint: ## Check style, types, layers, dependencies and shell scripts.
 	@$(call with,python) python -m lab.toolchain.lint

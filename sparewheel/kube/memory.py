@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 from sparewheel.api.base import format_time
 from sparewheel.api.names import GROUP
@@ -34,6 +35,8 @@ from sparewheel.kube.port import (
 
 Key = tuple[str, str]
 """Namespace ("" for cluster-scoped) and name."""
+KEPT_CHANGES: Final = 10_000
+"""So many changes at least can be watched from; older versions are too old, as on an API server."""
 Verb = Literal["get", "list", "watch", "create", "replace", "patch", "delete", "evict"]
 
 
@@ -82,6 +85,10 @@ class _Logged:
     event: WatchEvent
 
 
+def _version_of(logged: _Logged) -> int:
+    return logged.version
+
+
 @dataclass(slots=True)
 class MemoryKube:
     """Implements ``sparewheel.kube.port.Kube``."""
@@ -114,7 +121,7 @@ class MemoryKube:
         return clone(self._store(resource, key, body, existing))
 
     def drop(self, resource: Resource, name: str, namespace: str | None = None) -> None:
-        """Remove an object at once; no hooks."""
+        """Remove an object at once, a Node with its pods; no hooks."""
         self._remove(resource, self._key(resource, name, namespace))
 
     def peek(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
@@ -185,11 +192,11 @@ class MemoryKube:
         call = Call("watch", resource, "", namespace)
         await self._begin(call)
         seen, epoch = int(resource_version or 0), self._epoch
-        if seen < self._oldest:
-            raise GoneError(f"watch {resource.kind}: 410 too old resource version: {resource_version}")
         while epoch == self._epoch:
             news = self._news
-            for logged in [item for item in self._log if item.version > seen]:
+            if seen < self._oldest:
+                raise GoneError(f"watch {resource.kind}: 410 too old resource version: {seen}")
+            for logged in self._log[bisect_right(self._log, seen, key=_version_of) :]:
                 seen = logged.version
                 if logged.resource == resource and (namespace is None or logged.namespace == namespace):
                     inside = labels_match(logged.event.object, label_selector or {})
@@ -342,19 +349,22 @@ class MemoryKube:
             self._store(POD, key, body, self._existing(call))
             return
         self._remove(call.resource, key)
-        if call.resource == NODE:
-            for pod_key, pod in list(self._table(POD).items()):
-                if pod.get("spec", {}).get("nodeName") == call.name:
-                    self._remove(POD, pod_key)
 
     def _remove(self, resource: Resource, key: Key) -> None:
         body = clone(self._table(resource).pop(key))
         self._version += 1
         body["metadata"]["resourceVersion"] = str(self._version)
         self._emit(resource, key, "DELETED", body)
+        if resource == NODE:
+            for pod_key, pod in list(self._table(POD).items()):
+                if pod.get("spec", {}).get("nodeName") == key[1]:
+                    self._remove(POD, pod_key)
 
     def _emit(self, resource: Resource, key: Key, kind: Literal["ADDED", "MODIFIED", "DELETED"], body: Json) -> None:
         self._log.append(_Logged(self._version, resource, key[0], WatchEvent(kind, clone(body))))
+        if len(self._log) > 2 * KEPT_CHANGES:
+            del self._log[:KEPT_CHANGES]
+            self._oldest = self._log[0].version - 1
         self._wake()
 
     def _wake(self) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from sparewheel.kube.port import Json
+
+_UNCHANGING: Final = frozenset((str, int, float, bool, type(None)))
 
 
 def clone(value: Any) -> Any:
     """A deep copy of plain JSON, several times faster than ``copy.deepcopy``."""
     if isinstance(value, dict):
-        return {key: clone(item) for key, item in cast("Json", value).items()}
+        return {key: item if type(item) in _UNCHANGING else clone(item) for key, item in cast("Json", value).items()}
     if isinstance(value, list):
-        return [clone(item) for item in cast("list[Any]", value)]
+        return [item if type(item) in _UNCHANGING else clone(item) for item in cast("list[Any]", value)]
     return value
 
 

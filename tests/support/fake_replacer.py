@@ -138,7 +138,7 @@ class FakeReplacer:
         if found.owner != owner:
             return
         self.log.append(("give_up", host))
-        found.owner, found.phase, found.reason = "", "Quarantined" if quarantine else "Spare", reason
+        found.owner, found.phase, found.reason, found.node = "", "Quarantined" if quarantine else "Spare", reason, ""
         if self.kube.peek(NODE, host) is not None:
             self.kube.drop(NODE, host)
 
@@ -173,7 +173,10 @@ class FakeReplacer:
         if node is not None and node["metadata"]["uid"] == bad.uid:
             self.kube.drop(NODE, bad.node)
         found = self.hosts[host]
-        found.phase, found.node, found.reason = "Quarantined", "", bad.reason
+        found.phase, found.node, found.reason, found.owner = "Quarantined", "", bad.reason, ""
+        for spare in self.hosts.values():
+            if spare.owner == owner and spare.phase == "Active":
+                spare.owner = ""
 
     def _allowed(self, host: str) -> None:
         if host in self.refused:

@@ -290,7 +290,7 @@ class World:
         if node in self.silent:
             return
         name = next((name for name, place in self.worker_nodes().items() if place == node), None)
-        alive = alive_on(self.slurm, name) if name else []
+        alive = self.alive(node, name)
         status = NodeHealthStatus(
             boot_id=self.boot_id(node),
             action=self.helpers.words.get(node) if self.helpers is not None else None,
@@ -303,6 +303,10 @@ class World:
         )
         health = NodeHealth(metadata=ObjectMeta(name=node), status=status)
         self.kube.put(NODE_HEALTH, health.to_wire())
+
+    def alive(self, node: str, slurm_node: str | None) -> list[int]:
+        """Jobs with processes on the node."""
+        return alive_on(self.slurm, slurm_node) if slurm_node else []
 
     def _operator(self, now: float) -> None:
         """Slinky: one worker per ordinal, made again elsewhere when its pod object is gone; a cordon drains."""
