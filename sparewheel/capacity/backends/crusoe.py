@@ -61,7 +61,9 @@ class CrusoeProvider:
         return True
 
     async def list_hosts(self) -> list[Inventory]:
+        """Refused where AutoClusters acts, so that no spare is claimed, and passed over, for nothing."""
         async with self._looking() as look:
+            await self._may_act(look)
             return [
                 Inventory(host, f"crusoe://{vm.id}", vm.type, vm.pod_id or "", vm.nvlink_domain_id or "")
                 for host, vm in look.vms.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,13 +75,14 @@ def joining(host: str) -> JoinRequest:
 # ---------------------------------------------------------------------- one healer
 
 
-@pytest.mark.parametrize("effect", ["power_on", "join", "reboot", "leave", "quarantine", "find_more"])
+@pytest.mark.parametrize("effect", ["list_hosts", "power_on", "join", "reboot", "leave", "quarantine", "find_more"])
 async def test_where_auto_clusters_acts_we_refuse(scene: Scene, effect: str) -> None:
     pool = scene.yard.pool(2, stock=1)
     scene.yard.auto("REPLACE_NODE")
     scene.reserve(4)
     provider, before = scene.provider(pool, 2, **RESERVED), scene.node("gpu-1")
-    attempts = {
+    attempts: dict[str, Callable[[], Awaitable[object]]] = {
+        "list_hosts": provider.list_hosts,
         "power_on": lambda: provider.power_on("gpu-1"),
         "join": lambda: provider.join(joining("gpu-1")),
         "reboot": lambda: provider.reboot("gpu-1"),

@@ -41,6 +41,18 @@ async def test_nothing_takes_work_before_it_is_checked(world: World) -> None:
     assert world.active() == {"gpu-1"}
 
 
+async def test_a_backend_that_may_get_more_machines_is_asked_and_waited_for(world: World) -> None:
+    world.yard.add("gpu-1")
+    world.yard.more = "1 more is on the way"
+    pool_of(world.kube, 2)
+    said = [await world.once() for _ in range(5)]
+    assert "1 more is on the way" in said[-1].message
+    assert not said[-1].settled
+    world.yard.add("gpu-2")
+    await world.settle()
+    assert world.active() == {"gpu-1", "gpu-2"}
+
+
 async def test_a_settled_pool_is_left_alone(world: World) -> None:
     world.yard.add("gpu-1", "gpu-2", "gpu-3")
     pool_of(world.kube, 2)
