@@ -26,6 +26,12 @@ def render(needs: Sequence[Need], hosts: Iterable[GpuHost], records: Sequence[Re
     rates = {(("pool", need.pool),): need.rate_per_node_day for need in needs}
     _gauge(lines, "sparewheel_failures_per_node_day", "Estimated failure rate.", rates)
     _gauge(lines, "sparewheel_incidents", "Remediations, by pool, outcome and kind.", _incidents(records))
+    _gauge(
+        lines,
+        "sparewheel_rungs",
+        "What was tried on nodes before they were replaced, and how it went.",
+        _rungs(records),
+    )
     _durations(lines, records)
     return "\n".join(lines) + "\n"
 
@@ -52,6 +58,15 @@ def _incidents(records: Sequence[Remediation]) -> dict[Labels, float]:
     for record in records:
         kind = "drill" if record.spec.fault.drill else record.spec.trigger.value
         found[("pool", record.spec.pool), ("outcome", record.status.outcome.value), ("kind", kind)] += 1
+    return {labels: float(count) for labels, count in found.items()}
+
+
+def _rungs(records: Sequence[Remediation]) -> dict[Labels, float]:
+    found: Counter[Labels] = Counter()
+    for record in records:
+        for rung in record.status.ladder.rungs:
+            if rung.result is not None and not record.spec.fault.drill:
+                found[("pool", record.spec.pool), ("rung", rung.kind.value), ("result", rung.result.value)] += 1
     return {labels: float(count) for labels, count in found.items()}
 
 

@@ -57,9 +57,8 @@ async def act(incident: Incident) -> bool:
     message += f" ({seconds:.0f} s after the fault)."
     if record.spare_slurm_node is not None and record.spare_slurm_node != incident.record.spec.slurm_node:
         message += f" Slurm node {record.spare_slurm_node} took the place of {incident.record.spec.slurm_node}."
-    ladder = incident.record.status.ladder
-    if ladder.rungs:
-        message += f" Before that: {ladder.why}."
+    if incident.record.status.ladder.why:
+        message += f" Before that: {incident.record.status.ladder.why}."
     return await _end(incident, Outcome.HEALED, message + _left_so(incident))
 
 

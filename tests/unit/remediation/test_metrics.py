@@ -9,11 +9,13 @@ import pytest
 
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
+from sparewheel.api.ladder import RungResult
 from sparewheel.api.remediation import NodeStage, Outcome
 from sparewheel.remediation.controller.health import serve_health
 from sparewheel.remediation.controller.metrics import render
 from sparewheel.remediation.decide.spare_need import need_of_pool
 from tests.support.incidents import T0, fault, pool, remediation, stage
+from tests.support.ladders import REBOOT, climbing, ended_rung, rung
 from tests.support.world import World
 
 LINE = re.compile(r'^([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)$')
@@ -66,6 +68,17 @@ def test_spares_incidents_and_stages() -> None:
     assert found['sparewheel_stage_seconds_bucket{stage="fenced",le="5"}'] == 1
     assert found['sparewheel_stage_seconds_count{stage="fenced"}'] == 1, "a drill is no measurement"
     assert not any("drained" in name for name in found), "a stage that goes on has taken no time yet"
+
+
+def test_rungs_of_the_ladder_by_how_they_went() -> None:
+    mended = climbing(ended_rung(RungResult.TIMED_OUT), ended_rung(RungResult.SUCCEEDED, REBOOT), rung(id="x.3"))
+    drilled = climbing(ended_rung(RungResult.SUCCEEDED), first=fault(drill=True))
+    found = read(render([], [], [mended, drilled], leading=True))
+    rungs = {name: value for name, value in found.items() if name.startswith("sparewheel_rungs")}
+    assert rungs == {
+        'sparewheel_rungs{pool="gpu",rung="reset_gpu",result="timed_out"}': 1,
+        'sparewheel_rungs{pool="gpu",rung="reboot",result="succeeded"}': 1,
+    }
 
 
 def test_a_name_that_would_break_a_line_is_escaped() -> None:

@@ -1,0 +1,48 @@
+"""Worlds whose nodes are mended before they are replaced, and what is to be true of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparewheel.api.enums import NodeActionKind
+from sparewheel.api.ladder import LadderRule, Rung, RungResult
+from sparewheel.api.names import ANNOTATION_NODE_ACTION, ANNOTATION_REMEDIATION, TAINT_FAULT
+from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.kube.port import Json
+from tests.support.world import World
+
+RESET, REBOOT = NodeActionKind.RESET_GPU, NodeActionKind.REBOOT
+RULE = LadderRule(
+    rungs=[Rung(kind=RESET, timeout_seconds=60), Rung(kind=REBOOT, timeout_seconds=120)],
+    mended_count=2,
+    mended_window_seconds=3600,
+)
+
+
+def ladder_world(rule: LadderRule = RULE, **fields: Any) -> World:
+    world = World(**fields)
+    put_policy(world, rule)
+    return world
+
+
+def put_policy(world: World, rule: LadderRule = RULE, **fields: Any) -> None:
+    world.put_policy(RemediationPolicySpec(routes=world.routes, ladder=rule, **fields))
+
+
+def taken(world: World) -> list[tuple[NodeActionKind, RungResult | None]]:
+    return [(rung.kind, rung.result) for rung in world.record().status.ladder.rungs]
+
+
+def in_service(world: World, node: str = "gpu-1") -> None:
+    """Nothing of ours is left on it, and Slurm has all its nodes."""
+    body = world.node(node)
+    assert not {ANNOTATION_REMEDIATION, ANNOTATION_NODE_ACTION} & (body["metadata"].get("annotations") or {}).keys()
+    assert not body["spec"].get("unschedulable")
+    taints: list[Json] = body["spec"].get("taints") or []
+    assert TAINT_FAULT not in [taint["key"] for taint in taints]
+    assert not any(slurm.down or slurm.drain for slurm in world.slurm.node_table.values())
+
+
+def no_spare(world: World) -> None:
+    assert world.capacity.log == []
+    assert [host.phase for host in world.capacity.hosts.values()] == ["Active", "Active", "Spare"]
