@@ -6,7 +6,7 @@ import pulumi
 
 from components import settings
 from components.cluster import Cluster
-from components.gpu_node_pool import GpuNodePool
+from components.gpu_node_pool import Access, GpuNodePool
 from components.login import Login
 from components.people import People
 from components.remediation import Remediation
@@ -36,7 +36,7 @@ for pool in config.pools:
         f"pool-{pool.name}",
         pool,
         config.images,
-        kubeconfig=cluster.kubeconfig,
+        access=Access(cluster.kubeconfig, remediation.kinds),
         grace_seconds=config.slurm.grace_seconds,
         dry_run=config.remediation.dry_run,
         workers_after=[slurm.rest, login.nodes, storage, people],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.manifest import metadata, raw
+from components.manifest import own_metadata, raw
 from components.names import HOME_CLAIM, SLURM, SLURM_NAMESPACE
 from components.node_checks import check_mount, check_volume, node_state_mount, node_state_volume
 from components.people import accounts_mount, accounts_volume
@@ -120,6 +121,15 @@ def _where(pool: Pool) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The cluster that a pool is in."""
+
+    kubeconfig: pulumi.Input[str]
+    kinds: pulumi.Input[str]
+    """Which version of our kinds it serves."""
+
+
 class GpuNodePool(pulumi.ComponentResource):
     """Ready when ``size`` nodes are active and their workers are registered in Slurm.
 
@@ -132,7 +142,7 @@ class GpuNodePool(pulumi.ComponentResource):
         pool: Pool,
         images: Images,
         *,
-        kubeconfig: pulumi.Input[str],
+        access: Access,
         grace_seconds: int,
         dry_run: bool = False,
         workers_after: Sequence[pulumi.Resource] = (),
@@ -144,14 +154,14 @@ class GpuNodePool(pulumi.ComponentResource):
             f"gpupool-{pool.name}",
             api_version=API_VERSION,
             kind="GpuPool",
-            metadata=raw(metadata(pool.name, NAMESPACE)),
+            metadata=raw(own_metadata(pool.name, access.kinds)),
             spec=spec.model_dump(mode="json", by_alias=True, exclude_none=True),
             opts=pulumi.ResourceOptions(parent=self),
         )
         workers = slinky("NodeSet", pool.name, node_set_spec(pool, images, grace_seconds), self, workers_after)
         PoolCapacity(
             f"capacity-{pool.name}",
-            kubeconfig=kubeconfig,
+            kubeconfig=access.kubeconfig,
             namespace=NAMESPACE,
             pool=pool.name,
             spec=spec,

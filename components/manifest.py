@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pulumi
+
+from sparewheel.api.names import ANNOTATION_KINDS, NAMESPACE
+
 
 def raw(body: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
     """A piece in camelCase: pods are the same text in our own objects, in Slinky's and in Kubernetes' kinds.
@@ -20,3 +24,9 @@ def metadata(name: str, namespace: str) -> dict[str, Any]:
     Without this annotation the API server would refuse to take a field back from whoever edited it.
     """
     return {"name": name, "namespace": namespace, "annotations": {"pulumi.com/patchForce": "true"}}
+
+
+def own_metadata(name: str, kinds: pulumi.Input[str]) -> dict[str, Any]:
+    """Of an object of our kinds; ``kinds``: which version of them is served."""
+    whole = metadata(name, NAMESPACE)
+    return {**whole, "annotations": {**whole["annotations"], ANNOTATION_KINDS: kinds}}

@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 
 from components import settings
 from components.agents import Agents
-from components.manifest import metadata, raw
+from components.kinds_served import KindsServed
+from components.manifest import own_metadata, raw
 from components.names import CONTROLLER, off_gpu_nodes
 from components.rbac import controller_access
 from components.slinky import container
@@ -69,9 +70,13 @@ def route(config: RouteArea) -> Route:
 class Remediation(pulumi.ComponentResource):
     """Ready when the controllers have seen the whole cluster."""
 
+    kinds: pulumi.Output[str]
+    """Which version of our kinds is served; every object of them is made with it."""
+
     def __init__(self, name: str, config: StackConfig, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("sparewheel:remediation:Remediation", name, None, opts)
         kinds = self._ground(keep_records=config.remediation.keep_records)
+        self.kinds = KindsServed("kinds-served", kinds, self).served
         admission = self._admission(kinds)
         credentials = k8s.core.v1.Secret(
             CREDENTIALS_SECRET,
@@ -84,7 +89,7 @@ class Remediation(pulumi.ComponentResource):
             "policy",
             api_version=API_VERSION,
             kind="RemediationPolicy",
-            metadata=raw(metadata(POLICY_NAME, NAMESPACE)),
+            metadata=raw(own_metadata(POLICY_NAME, self.kinds)),
             spec=policy_spec(config).model_dump(mode="json", by_alias=True, exclude_none=True),
             opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
         )

@@ -38,6 +38,8 @@ ANNOTATION_VETO: Final = LABEL_VETO
 ANNOTATION_REMEDIATION: Final = f"{GROUP}/remediation"
 """On a Node: name of the open Remediation that cordoned it."""
 ANNOTATION_INCARNATION: Final = f"{GROUP}/incarnation"
+ANNOTATION_KINDS: Final = f"{GROUP}/kinds"
+"""On what the stack declares of our kinds: the version of the kinds that it was written by."""
 ANNOTATION_REPLACE_REQUEST: Final = f"{GROUP}/replace"
 """On a Node: a person asks for its replacement; the value says who and why."""
 ANNOTATION_NOTIFY_TEST: Final = f"{GROUP}/notify-test"

@@ -91,6 +91,8 @@ class Mocks(pulumi_mocks.Mocks):
         outputs: dict[str, Any] = dict(cast("dict[str, Any]", args.inputs))  # pyright: ignore[reportUnknownMemberType]
         if args.typ == "command:local:Command":
             outputs["stdout"] = "CANARY-kubeconfig"
+        if args.typ.endswith("KindsServed"):
+            outputs["served"] = outputs["digest"]
         if args.typ.endswith("GeneratedSecret"):
             outputs["base64"] = "Q0FOQVJZ"
         return f"{args.name}-id", outputs

@@ -9,6 +9,7 @@ import pytest
 from pulumi.runtime.rpc import UNKNOWN
 
 from components import pool_capacity
+from components.kinds_served import KindsServedProvider
 from components.pool_capacity import PoolCapacityProvider, incarnation_of
 
 
@@ -129,3 +130,4 @@ def test_the_state_refers_to_the_provider_by_a_frozen_path() -> None:
     """Moving the class breaks the delete of every pool that is there."""
     assert PoolCapacityProvider.__module__ == "components.pool_capacity"
     assert pool_capacity.PoolCapacityProvider.__qualname__ == "PoolCapacityProvider"
+    assert KindsServedProvider.__module__ == "components.kinds_served"

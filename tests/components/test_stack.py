@@ -6,6 +6,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
+from components.kinds_served import digest
 from policies.rules import RULES
 from tests.components.conftest import SECRETS, Run, Stack
 
@@ -78,6 +79,16 @@ def test_computed_secrets_are_marked(run_stack: Run, raw: dict[str, Any]) -> Non
 
 def test_the_provider_is_never_replaced_for_a_new_kubeconfig(run_stack: Run, raw: dict[str, Any]) -> None:
     assert run_stack(raw).one("providers:kubernetes").inputs["clusterIdentifier"] == "sparewheel/test"
+
+
+def test_objects_of_our_kinds_wait_for_the_kinds_and_say_which_they_are(run_stack: Run, raw: dict[str, Any]) -> None:
+    """In a preview that changes the kinds, this is not known, and nothing is judged by the old ones."""
+    stack = run_stack(raw)
+    marker = stack.one("KindsServed")
+    assert is_before(stack, stack.of_type(":CustomResourceDefinition")[0].urn, marker.urn)
+    for resource in (stack.one(":RemediationPolicy"), stack.one(":GpuPool")):
+        assert resource.inputs["metadata"]["annotations"]["sparewheel.dev/kinds"] == digest()
+        assert is_before(stack, marker.urn, resource.urn)
 
 
 def test_a_changed_config_file_is_changed_in_place(run_stack: Run, raw: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ import json
 from pathlib import Path
 
 import pulumi_kubernetes as k8s
-from components.gpu_node_pool import GpuNodePool
+from components.gpu_node_pool import Access, GpuNodePool
 from stacks.platform import Images
 from stacks.pools import Pool
 
@@ -47,7 +47,7 @@ GpuNodePool(
     component,
     Pool.model_validate(wanted["pool"]),
     images,
-    kubeconfig=kubeconfig,
+    access=Access(kubeconfig, "tested"),
     grace_seconds=30,
     opts=pulumi.ResourceOptions(
         providers=[provider], aliases=[pulumi.Alias(name="pool")] if component != "pool" else None
