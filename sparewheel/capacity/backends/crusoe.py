@@ -21,13 +21,15 @@ from sparewheel.capacity.nodes import find_node
 from sparewheel.capacity.port import CapacityError, Inventory, JoinRequest, Proof, UnreachableError
 from sparewheel.clock import Clock
 from sparewheel.crusoe.client import CrusoeClient
-from sparewheel.crusoe.errors import CrusoeError, NoAnswerError, OperationForgottenError, OutOfStockError
+from sparewheel.crusoe.errors import CrusoeError, NoAnswerError, OperationForgottenError, OutOfStockError, RefusedError
 from sparewheel.crusoe.signing import Credentials
 from sparewheel.crusoe.transport import Transport
 from sparewheel.crusoe.wire import GONE_STATES, OFF_STATES, RUNNING, AutoClusters, NodePool, Vm, shortfall
 from sparewheel.kube.port import Kube
 
 log = logging.getLogger("sparewheel.capacity")
+PASSING: Final = frozenset({409, 429})
+"""Refusals that pass by themselves: another operation runs, or too much was asked."""
 MAX_LABEL: Final = 63
 ASK_AGAIN_SECONDS: Final = 60.0
 """VMs that a pool lacks below its count are asked for again after this time."""
@@ -219,7 +221,8 @@ class CrusoeProvider:
         except (NoAnswerError, OutOfStockError, OperationForgottenError) as error:
             raise UnreachableError(str(error)) from error
         except CrusoeError as error:
-            raise CapacityError(str(error)) from error
+            passes = isinstance(error, RefusedError) and error.status in PASSING
+            raise (UnreachableError if passes else CapacityError)(str(error)) from error
 
     @asynccontextmanager
     async def _acting(self, host: str) -> AsyncGenerator[tuple[_Look, Vm], None]:
