@@ -37,7 +37,9 @@ API: Final = "https://api.cloud.crusoe.ai/v1"
 ACCESS: Final = ("url", "projectId", "keyId", "secretKey")
 
 
-class _Provider(ResourceProvider):
+class DeclaredProvider(ResourceProvider):
+    """What the resources at Crusoe share: fields that are declared, some of them for life."""
+
     declared: ClassVar[tuple[str, ...]]
     for_life: ClassVar[tuple[str, ...]]
     """Fields whose change needs another resource."""
@@ -66,7 +68,7 @@ class _Provider(ResourceProvider):
         return {key: int(value) if isinstance(value, float) else value for key, value in found.items()}
 
 
-class CrusoeNodePoolProvider(_Provider):
+class CrusoeNodePoolProvider(DeclaredProvider):
     """Its id is the node pool's. ``count`` is where the pool starts: a count that is higher is healing's, and stays."""
 
     declared = ("name", "clusterId", "productName", "count", "nodeLabels", "nodeTaints", "settings")
@@ -82,7 +84,7 @@ class CrusoeNodePoolProvider(_Provider):
     def read(self, id_: str, props: Props) -> ReadResult:
         from sparewheel.crusoe.declared import LABEL_DECLARED, read_pool
 
-        pool = _run(props, lambda api: read_pool(api, id_))
+        pool = run(props, lambda api: read_pool(api, id_))
         if pool is None:
             return ReadResult("", {})
         labels = {key: value for key, value in (pool.node_labels or {}).items() if key != LABEL_DECLARED}
@@ -94,7 +96,7 @@ class CrusoeNodePoolProvider(_Provider):
     def delete(self, _id: str, _props: Props) -> None:
         from sparewheel.crusoe.declared import remove_pool
 
-        _run(_props, lambda api: remove_pool(api, _id))
+        run(_props, lambda api: remove_pool(api, _id))
 
     def _ensure(self, props: Props, pool_id: str) -> str:
         from sparewheel.crusoe.declared import Wanted, ensure_pool
@@ -110,10 +112,10 @@ class CrusoeNodePoolProvider(_Provider):
             tuple(NodeTaint(t["key"], t["effect"], t.get("value") or None) for t in declared["nodeTaints"]),
             declared["settings"],
         )
-        return _run(props, lambda api: ensure_pool(api, wanted, pool_id))
+        return run(props, lambda api: ensure_pool(api, wanted, pool_id))
 
 
-class CrusoeHealerProvider(_Provider):
+class CrusoeHealerProvider(DeclaredProvider):
     """Who heals a cluster's nodes. One per cluster; its id is the cluster's. Delete gives healing back to Crusoe."""
 
     declared = ("clusterId", "healer", "fallbackToProjectReservations")
@@ -136,7 +138,7 @@ class CrusoeHealerProvider(_Provider):
 
     def read(self, id_: str, props: Props) -> ReadResult:
         """Shows it when somebody lets AutoClusters act again; a cluster without it has ours."""
-        auto = _run(props, lambda api: api.auto_clusters(id_))
+        auto = run(props, lambda api: api.auto_clusters(id_))
         acts = auto is not None and bool(auto.acting)
         now = {**self.seen(props), "healer": HEALERS[1] if acts else HEALERS[0]}
         if props.get("fallbackToProjectReservations") is not None and auto is not None:
@@ -144,14 +146,14 @@ class CrusoeHealerProvider(_Provider):
         return ReadResult(id_, now, now)
 
     def delete(self, _id: str, _props: Props) -> None:
-        if _run(_props, lambda api: api.auto_clusters(_id)) is not None:
+        if run(_props, lambda api: api.auto_clusters(_id)) is not None:
             self._ensure({**_props, "fallbackToProjectReservations": None}, HEALERS[1])
 
     def _ensure(self, props: Props, healer: str) -> None:
         from sparewheel.crusoe.declared import ensure_healer
 
         cluster, fallback = str(props["clusterId"]), props.get("fallbackToProjectReservations")
-        _run(props, lambda api: ensure_healer(api, cluster, ours=healer == HEALERS[0], fallback=fallback))
+        run(props, lambda api: ensure_healer(api, cluster, ours=healer == HEALERS[0], fallback=fallback))
 
 
 HEALERS: Final = ("sparewheel", "crusoe")
@@ -164,7 +166,7 @@ def _in_order(found: list[dict[str, str]], like: Sequence[Mapping[str, str]]) ->
     return [dict(taint) for taint in like] if same else sorted(found, key=str)
 
 
-def _run(props: Props, work: Callable[[CrusoeClient], Awaitable[T]]) -> T:
+def run(props: Props, work: Callable[[CrusoeClient], Awaitable[T]]) -> T:
     """One piece of work with a client of its own, in a thread of the plugin that has no loop."""
     from sparewheel.clock import SystemClock
     from sparewheel.crusoe.signing import Credentials
@@ -215,7 +217,7 @@ class CrusoeNodePool(Resource, module="sparewheel", name="CrusoeNodePool"):
             "nodeTaints": [dict(taint) for taint in pool.node_taints],
             "settings": dict(pool.settings),
         }
-        super().__init__(CrusoeNodePoolProvider(), name, {**_access(access), **declared}, _hiding(opts))
+        super().__init__(CrusoeNodePoolProvider(), name, {**access_props(access), **declared}, hiding(opts))
 
 
 class CrusoeHealer(Resource, module="sparewheel", name="CrusoeHealer"):
@@ -236,12 +238,12 @@ class CrusoeHealer(Resource, module="sparewheel", name="CrusoeHealer"):
             "healer": healer,
             "fallbackToProjectReservations": fallback_to_project_reservations,
         }
-        super().__init__(CrusoeHealerProvider(), name, {**_access(access), **declared}, _hiding(opts))
+        super().__init__(CrusoeHealerProvider(), name, {**access_props(access), **declared}, hiding(opts))
 
 
-def _access(access: Mapping[str, pulumi.Input[str]]) -> Props:
+def access_props(access: Mapping[str, pulumi.Input[str]]) -> Props:
     return {"url": API, **access, "secretKey": pulumi.Output.secret(access["secretKey"])}
 
 
-def _hiding(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
-    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secretKey"]))
+def hiding(opts: pulumi.ResourceOptions | None, *more: str) -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(additional_secret_outputs=["secretKey", *more]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -27,6 +28,7 @@ from sparewheel.crusoe.wire import (
     RUNNING,
     SUCCEEDED,
     AutoClusters,
+    Cluster,
     NodePool,
     Operation,
     Page,
@@ -34,6 +36,7 @@ from sparewheel.crusoe.wire import (
     Started,
     Vm,
 )
+from sparewheel.crusoe.wire import Credentials as ClusterCredentials
 
 VMS: Final = "/compute/vms/instances"
 POOLS: Final = "/kubernetes/nodepools"
@@ -42,7 +45,7 @@ REMEDIATIONS: Final = "/kubernetes/autocluster-operations"
 PAGE: Final = "100"
 POLL_SECONDS: Final = 2.0
 T = TypeVar("T")
-Item = TypeVar("Item", Vm, NodePool, Operation, Reservation)
+Item = TypeVar("Item", Vm, NodePool, Cluster, Operation, Reservation)
 
 
 class CrusoeClient:
@@ -144,10 +147,31 @@ class CrusoeClient:
 
     async def delete_pool(self, pool: NodePool) -> None:
         """Its VMs go, too. Safe to repeat: the caller looks whether it is there."""
-        try:
+        with suppress(NotFoundError, OperationForgottenError):
             await self._ask("DELETE", f"{POOLS}/{pool.id}", f"delete node pool {pool.name}", POOLS)
-        except (NotFoundError, OperationForgottenError):
-            return
+
+    async def clusters(self, name: str) -> list[Cluster]:
+        return await self._all(f"{self._project}{CLUSTERS}", Cluster, f"clusters {name}", {"cluster_name": name})
+
+    async def cluster(self, cluster_id: str) -> Cluster:
+        what = f"cluster {cluster_id}"
+        return self._read(await self._get(f"{CLUSTERS}/{cluster_id}", what), Cluster, what)
+
+    async def create_cluster(self, name: str, body: Mapping[str, Any]) -> None:
+        """As ``create_pool``: not sent again when its answer is lost."""
+        await self._ask("POST", CLUSTERS, f"make cluster {name}", CLUSTERS, body, repeatable=False)
+
+    async def delete_cluster(self, cluster: Cluster) -> None:
+        """Safe to repeat: the caller looks whether it is there."""
+        with suppress(NotFoundError, OperationForgottenError):
+            await self._ask("DELETE", f"{CLUSTERS}/{cluster.id}", f"delete cluster {cluster.name}", CLUSTERS)
+
+    async def credentials(self, cluster_id: str) -> ClusterCredentials:
+        """A POST that changes nothing, so it may be sent again."""
+        what = f"credentials of cluster {cluster_id}"
+        path = f"{self._project}{CLUSTERS}/{cluster_id}/get-credentials"
+        raw = await self._transport.send(Call("POST", path, what, {"auth_type": "admin_cert"}))
+        return self._read(raw, ClusterCredentials, what)
 
     async def change_auto_clusters(self, cluster_id: str, body: Mapping[str, Any]) -> AutoClusters:
         what = f"set AutoClusters configuration of cluster {cluster_id}"

@@ -100,6 +100,21 @@ class Cluster(msgspec.Struct):
         return bare(self.state)
 
 
+class Credentials(msgspec.Struct):
+    """How to reach a cluster; ``kube_config`` is the newer form, the rest raw PEM. All of it is secret."""
+
+    cluster_name: str = ""
+    cluster_address: str = ""
+    cluster_ca_certificate: str = ""
+    user_name: str = ""
+    user_client_certificate: str = ""
+    user_client_key: str = ""
+    kube_config: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Credentials of cluster {self.cluster_name}"
+
+
 class IssueAction(msgspec.Struct):
     issue_name: str = ""
     default_action: str = ""

@@ -12,6 +12,7 @@ from pulumi.dynamic import CreateResult, ReadResult
 from pulumi.runtime.rpc import UNKNOWN
 
 import sparewheel.clock
+from components.crusoe_cluster import CrusoeClusterProvider
 from components.crusoe_resources import CrusoeHealerProvider, CrusoeNodePoolProvider
 from lab.standins.crusoe.cloud import Cloud, Play
 from lab.standins.crusoe.server import serving
@@ -147,3 +148,23 @@ def test_the_healer_is_one_and_drift_shows(cloud: tuple[Cloud, str]) -> None:
 
     provider.delete(made.id, outs_of(made))
     assert row["effective_action"] == "REPLACE_NODE"
+
+
+def test_a_cluster_keeps_its_kubeconfig(cloud: tuple[Cloud, str]) -> None:
+    played, url = cloud
+    provider = CrusoeClusterProvider()
+    declared: dict[str, Any] = {"name": "train", "location": "us-east1-a", "version": "1.33.4-cmk.20", "settings": {}}
+    news = {**access(url), **declared, "kubeconfig": None}
+    made = provider.create(news)
+    first = outs_of(made)["kubeconfig"]
+    assert "client-key-data" in first
+    read = provider.read(made.id, {**outs_of(made), "kubeconfig": "the one it had"})
+    assert outs_of(read)["kubeconfig"] == "the one it had"
+    assert provider.diff(made.id, outs_of(read), news).changes is False
+    renewed = provider.update(made.id, outs_of(made), {**news, "secretKey": "another"})
+    assert renewed.outs is not None
+    assert renewed.outs["kubeconfig"] == first
+    (failure,) = provider.check(outs_of(made), {**news, "version": "1.34.0-cmk.1"}).failures
+    assert "declare another resource" in failure.reason
+    played.clusters.clear()
+    assert provider.read(made.id, outs_of(made)).id == ""

@@ -52,6 +52,11 @@ class Routes:
             ("DELETE", f"{pools}{one}", self.delete_pool),
             ("PATCH", f"{pools}{one}", self.patch_pool),
             ("GET", f"{pools}{one}/vms", self.pool_vms),
+            ("GET", clusters, self.list_clusters),
+            ("POST", clusters, self.make_cluster),
+            ("GET", f"{clusters}{one}", self.get_cluster),
+            ("DELETE", f"{clusters}{one}", self.delete_cluster),
+            ("POST", f"{clusters}{one}/get-credentials", self.credentials),
             ("GET", f"{clusters}{one}/autoclusters/config", self.get_auto_clusters),
             ("PATCH", f"{clusters}{one}/autoclusters/config", self.patch_auto_clusters),
             ("POST", f"{clusters}{one}/autoclusters/vms{one}/remediate", self.remediate),
@@ -168,6 +173,41 @@ class Routes:
             pool.labels = body["node_labels"]
         count = int(body.get("count", pool.count))
         return self.begin(pool_id, lambda: self.cloud.resize(pool, count, stale))
+
+    # ------------------------------------------------------------------ clusters
+
+    def get_cluster(self, _: Request, cluster_id: str) -> Json:
+        found = self.cloud.clusters.get(cluster_id)
+        if found is None:
+            raise Refusal(404, "not_found")
+        pools = [pool.id for pool in self.cloud.pools.values() if pool.cluster == cluster_id]
+        return {**found, "node_pools": pools}
+
+    def list_clusters(self, request: Request) -> Json:
+        name = request.query.get("cluster_name")
+        return {"items": [one for one in self.cloud.clusters.values() if name in (None, one["name"])]}
+
+    def make_cluster(self, request: Request) -> Json:
+        body, cluster_id = request.body, self.cloud.new_id()
+        if not all(body.get(key) for key in ("name", "location", "version")):
+            raise Refusal(400, "bad_request: name, location and version are required")
+        made = {"id": cluster_id, "state": "STATE_CREATING", **body}
+        self.cloud.clusters[cluster_id] = made
+
+        def runs() -> Json:
+            made["state"] = "STATE_RUNNING"
+            return made
+
+        return self.begin(cluster_id, runs)
+
+    def delete_cluster(self, request: Request, cluster_id: str) -> Json:
+        self.get_cluster(request, cluster_id)
+        return self.begin(cluster_id, lambda: self.cloud.clusters.pop(cluster_id))
+
+    def credentials(self, request: Request, cluster_id: str) -> Json:
+        name = self.get_cluster(request, cluster_id)["name"]
+        parts = {"cluster_ca_certificate": "CA", "user_client_certificate": "CERT", "user_client_key": "KEY"}
+        return {"cluster_name": name, "cluster_address": f"{name}.example:443", "user_name": "admin", **parts}
 
     # ------------------------------------------------------------------ AutoClusters
 
