@@ -13,7 +13,7 @@ import stamina
 from sparewheel.api.names import FIELD_MANAGER
 from sparewheel.kube.access import Access, AccessError
 from sparewheel.kube.answers import Request, error_from_status, error_from_watch
-from sparewheel.kube.pace import Pace
+from sparewheel.kube.pace import URGENCY, Pace, Urgency
 from sparewheel.kube.port import POD, GoneError, Json, Keep, Listing, Resource, UnavailableError, WatchEvent
 
 PAGE: Final = 500
@@ -24,6 +24,8 @@ WATCH_SILENCE_SECONDS: Final = 70.0
 TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=None)
 """The pool has no time-out: two hundred incidents at once wait their turn for a connection, which is no failure."""
 CONNECTIONS: Final = httpx.Limits(max_connections=48, max_keepalive_connections=24)
+LEASE_CONNECTIONS: Final = httpx.Limits(max_connections=4)
+"""A lease's own: behind slow answers to others it would wait for a connection until it is lost."""
 WRITE_OPTIONS: Final = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 
 
@@ -65,18 +67,22 @@ class KubeClient:
         self.access = access
         self._pace = pace
         self._read_attempts = read_attempts
-        self._http = httpx.AsyncClient(
-            base_url=access.server,
-            auth=access.auth,
-            verify=access.tls,
-            timeout=timeout,
-            transport=transport,
-            limits=CONNECTIONS,
-            trust_env=False,  # a proxy from the environment never stands between the controller and its cluster
+        self._http, self._lease_http = (
+            httpx.AsyncClient(
+                base_url=access.server,
+                auth=access.auth,
+                verify=access.tls,
+                timeout=timeout,
+                transport=transport,
+                limits=limits,
+                trust_env=False,  # a proxy from the environment never stands between the controller and its cluster
+            )
+            for limits in (CONNECTIONS, LEASE_CONNECTIONS)
         )
 
     async def close(self) -> None:
         await self._http.aclose()
+        await self._lease_http.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -239,8 +245,9 @@ class KubeClient:
         headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": content_type})
         if self._pace is not None:
             await self._pace.turn()
+        http = self._lease_http if URGENCY.get() is Urgency.LEASE else self._http
         try:
-            response = await self._http.request(method, path, params=dict(params), content=content, headers=headers)
+            response = await http.request(method, path, params=dict(params), content=content, headers=headers)
         except (httpx.HTTPError, AccessError, OSError) as error:
             raise UnavailableError(
                 f"{request}: {self.access.server} did not answer: {str(error) or type(error).__name__}"

@@ -12,6 +12,8 @@ from sparewheel.kube.port import GoneError, Json, Keep, Kube, KubeError, Resourc
 
 FIRST_RETRY_SECONDS: Final = 0.5
 LAST_RETRY_SECONDS: Final = 10.0
+AT_ONCE: Final = 100
+"""Objects of a list taken in during one turn of the event loop: others have leases to renew meanwhile."""
 
 Key = tuple[str, str]
 """Namespace ("" for cluster-scoped) and name."""
@@ -78,7 +80,9 @@ class Informer:
         fresh = {key_of(item): item for item in listing.items}
         for key in [key for key in self._objects if key not in fresh]:
             self.apply(key, None)
-        for key, body in fresh.items():
+        for count, (key, body) in enumerate(fresh.items(), 1):
+            if count % AT_ONCE == 0:
+                await asyncio.sleep(0)
             old = self._objects.get(key)
             if old is None or _version(old) != _version(body):
                 self.apply(key, body)

@@ -14,6 +14,8 @@ from sparewheel.tasks import ended
 
 ROUNDING_SECONDS = 0.001
 """A sleep may end this much early; what is due then is due."""
+AT_ONCE = 50
+"""Handlers started in one turn of the event loop: a leader that looks at 10,000 nodes has its lease to renew too."""
 
 
 class Key(NamedTuple):
@@ -78,9 +80,11 @@ class DueQueue:
             self._running.clear()
 
     def _start_due(self, handler: Handler) -> float | None:
-        """Start what is due; seconds until the next, None when nothing is."""
-        now = self.clock.monotonic_seconds()
+        """Start what is due, as much as fits into a turn; seconds until the next, None when nothing is."""
+        now, started = self.clock.monotonic_seconds(), 0
         while self._order:
+            if started >= AT_ONCE:
+                return 0.0
             due, _, key = self._order[0]
             if self._due.get(key) != due or key in self._running:
                 heapq.heappop(self._order)  # void; a running key is put in again when its handler is through
@@ -90,6 +94,7 @@ class DueQueue:
             heapq.heappop(self._order)
             del self._due[key]
             self._running[key] = asyncio.create_task(self._handle(key, handler), name=f"{key.kind}/{key.name}")
+            started += 1
         return None
 
     async def _handle(self, key: Key, handler: Handler) -> None:
@@ -104,6 +109,8 @@ class DueQueue:
                 self.add(key, pause)
 
     async def _wait(self, pause: float | None) -> None:
+        if pause == 0:
+            return await asyncio.sleep(0)
         poked = asyncio.create_task(self._poked.wait())
         slept = asyncio.create_task(self.clock.sleep(pause)) if pause is not None else None
         waits: list[asyncio.Task[object]] = [poked, *([slept] if slept else [])]  # type: ignore[list-item]

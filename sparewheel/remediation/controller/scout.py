@@ -125,23 +125,25 @@ class Scout:
 
     # ---------------------------------------------------------------- silence
     def silent_nodes(self) -> list[str]:
-        """Active nodes whose agent has missed heartbeats."""
-        now = self.state.clock.monotonic_seconds()
+        """Active nodes whose agent has missed heartbeats. Reads all nodes: asked once for each sweep."""
+        self._doubt_watches()
+        return [name for name in self.state.healths if self._is_silent(name)]
+
+    def _doubt_watches(self) -> None:
         if self.troubles():
             self._api_failed()
-        found: list[str] = []
-        for name, health in self.state.healths.items():
-            node = self.state.nodes.get(name)
-            if node is None or node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
-                continue
-            silent = self.state.heartbeats.silent_seconds(name, now) or 0.0
-            if silent > SUSPICIOUS_INTERVALS * health.status.heartbeat_interval_seconds:
-                found.append(name)
-        return found
+
+    def _is_silent(self, name: str) -> bool:
+        node, health = self.state.nodes.get(name), self.state.healths.get(name)
+        if node is None or health is None or node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
+            return False
+        silent = self.state.heartbeats.silent_seconds(name, self.state.clock.monotonic_seconds()) or 0.0
+        return silent > SUSPICIOUS_INTERVALS * health.status.heartbeat_interval_seconds
 
     async def probe(self, node: str) -> float | None:
         """Ask the API server itself, so that a stuck watch or an outage is not read as a dead node."""
-        if node not in self.silent_nodes():
+        self._doubt_watches()
+        if not self._is_silent(node):
             return None
         try:
             self.state.hear(NodeHealth.from_wire(await self.ports.kube.get(NODE_HEALTH, node)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -13,7 +14,9 @@ import pytest
 
 from sparewheel.kube.access import Access, AccessError, ExecAuth, TokenFileAuth, from_text
 from sparewheel.kube.client import KubeClient
+from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import (
+    LEASE,
     NODE,
     POD,
     ConflictError,
@@ -164,3 +167,28 @@ async def test_a_credential_plugin_that_fails_is_named() -> None:
 def test_a_broken_kubeconfig_is_named(text: str, message: str) -> None:
     with pytest.raises(AccessError, match=message):
         from_text(text, source="the kubeconfig")
+
+
+async def test_a_lease_is_renewed_while_all_other_requests_hang() -> None:
+    """Slow answers take up every connection of the pool: the lease's request has its own."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"/leases/" not in head.split(b"\r\n")[0]:
+            await reader.read()  # until the client goes
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"kind": "Lease"}')
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1")
+    host, port = server.sockets[0].getsockname()
+    async with KubeClient(Access(f"http://{host}:{port}", True, None)) as client:
+        others = [asyncio.create_task(client.get(NODE, f"n-{number}")) for number in range(60)]
+        await asyncio.sleep(0)
+        URGENCY.set(Urgency.LEASE)
+        async with asyncio.timeout(5):
+            assert await client.replace(LEASE, {"metadata": {"name": "l"}}, "sparewheel") == {"kind": "Lease"}
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
+    server.close()

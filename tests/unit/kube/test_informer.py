@@ -92,3 +92,24 @@ async def test_only_what_is_kept_is_held(kube: MemoryKube) -> None:
     held = informer.get("first", SPACE)
     assert held is not None
     assert "data" not in held
+
+
+async def test_a_long_list_leaves_others_their_turns(kube: MemoryKube) -> None:
+    """A lease has to be renewed while ten thousand objects are taken in."""
+    for number in range(1000):
+        kube.put(CONFIG_MAP, config_map(f"c-{number}"), SPACE)
+    informer, most, taken = Informer(kube, CONFIG_MAP, LoopClock()), 0, 0
+
+    def count(_: Change) -> None:
+        nonlocal taken
+        taken += 1
+
+    informer.add_listener(count)
+    running = asyncio.create_task(informer.run())
+    while not informer.synced.is_set():
+        before = taken
+        await asyncio.sleep(0)
+        most = max(most, taken - before)
+    assert taken == 1000
+    assert most <= 100
+    running.cancel()
