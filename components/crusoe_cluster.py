@@ -15,12 +15,14 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
 
 from components.crusoe_resources import DeclaredProvider, Props, access_props, hiding, run
 from sparewheel.crusoe.client import CrusoeClient
+from sparewheel.crusoe.errors import CrusoeError
 
 
 class CrusoeClusterProvider(DeclaredProvider):
-    """Its id is the cluster's. Delete is refused while it has node pools."""
+    """Its id is the cluster's. Delete is refused while it has node pools, or ``adopt`` is set: a forced replacement
+    would take the cluster over and then delete it."""
 
-    declared = ("name", "location", "version", "settings")
+    declared = ("name", "location", "version", "settings", "adopt")
     for_life = ("projectId", "name", "location", "version", "settings")
 
     def create(self, props: Props) -> CreateResult:
@@ -28,7 +30,7 @@ class CrusoeClusterProvider(DeclaredProvider):
 
         found = self.seen(props)
         wanted = WantedCluster(
-            found["name"], found["location"], found["version"], found["settings"], bool(props.get("adopt"))
+            found["name"], found["location"], found["version"], found["settings"], bool(found["adopt"])
         )
 
         async def make(api: CrusoeClient) -> tuple[str, str]:
@@ -39,7 +41,7 @@ class CrusoeClusterProvider(DeclaredProvider):
         return CreateResult(cluster_id, {**found, "kubeconfig": kubeconfig})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Only the access can have changed."""
+        """Only the access and ``adopt`` can have changed."""
         return UpdateResult({**self.seen(_news), "kubeconfig": _olds["kubeconfig"]})
 
     def read(self, id_: str, props: Props) -> ReadResult:
@@ -59,6 +61,11 @@ class CrusoeClusterProvider(DeclaredProvider):
     def delete(self, _id: str, _props: Props) -> None:
         from sparewheel.crusoe.declared_cluster import remove_cluster
 
+        if _props.get("adopt"):
+            name = _props["name"]
+            raise CrusoeError(
+                f"cluster {name} is not deleted while adopt is set; take it away, 'pulumi up', then again"
+            )
         run(_props, lambda api: remove_cluster(api, _id))
 
 

@@ -9,6 +9,7 @@ The provider classes live here, in a module without side effects: the state refe
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeVar
@@ -69,22 +70,25 @@ class DeclaredProvider(ResourceProvider):
 
 
 class CrusoeNodePoolProvider(DeclaredProvider):
-    """Its id is the node pool's. ``count`` is where the pool starts: a count that is higher is healing's, and stays."""
+    """Its id is ``POOL@INCARNATION``. ``count`` is where it starts: a count that is higher is healing's, and stays."""
 
     declared = ("name", "clusterId", "productName", "count", "nodeLabels", "nodeTaints", "settings")
     for_life = ("projectId", "name", "clusterId", "productName", "settings")
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(self._ensure(props, ""), self.seen(props))
+        incarnation = uuid.uuid4().hex[:12]
+        pool_id = self._ensure(props, "", incarnation)
+        return CreateResult(f"{pool_id}@{incarnation}", self.seen(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        self._ensure(_news, _id)
+        pool_id, _, incarnation = _id.partition("@")
+        self._ensure(_news, pool_id, incarnation)
         return UpdateResult(self.seen(_news))
 
     def read(self, id_: str, props: Props) -> ReadResult:
         from sparewheel.crusoe.declared import LABEL_DECLARED, read_pool
 
-        pool = run(props, lambda api: read_pool(api, id_))
+        pool = run(props, lambda api: read_pool(api, id_.partition("@")[0]))
         if pool is None:
             return ReadResult("", {})
         labels = {key: value for key, value in (pool.node_labels or {}).items() if key != LABEL_DECLARED}
@@ -96,9 +100,10 @@ class CrusoeNodePoolProvider(DeclaredProvider):
     def delete(self, _id: str, _props: Props) -> None:
         from sparewheel.crusoe.declared import remove_pool
 
-        run(_props, lambda api: remove_pool(api, _id))
+        pool_id, _, incarnation = _id.partition("@")
+        run(_props, lambda api: remove_pool(api, pool_id, incarnation))
 
-    def _ensure(self, props: Props, pool_id: str) -> str:
+    def _ensure(self, props: Props, pool_id: str, incarnation: str) -> str:
         from sparewheel.crusoe.declared import Wanted, ensure_pool
         from sparewheel.crusoe.wire import NodeTaint
 
@@ -110,6 +115,7 @@ class CrusoeNodePoolProvider(DeclaredProvider):
             declared["count"],
             declared["nodeLabels"],
             tuple(NodeTaint(t["key"], t["effect"], t.get("value") or None) for t in declared["nodeTaints"]),
+            incarnation,
             declared["settings"],
         )
         return run(props, lambda api: ensure_pool(api, wanted, pool_id))
@@ -238,7 +244,9 @@ class CrusoeHealer(Resource, module="sparewheel", name="CrusoeHealer"):
             "healer": healer,
             "fallbackToProjectReservations": fallback_to_project_reservations,
         }
-        super().__init__(CrusoeHealerProvider(), name, {**access_props(access), **declared}, hiding(opts))
+        first = pulumi.ResourceOptions(delete_before_replace=True)  # the old one's delete gives healing back
+        opts = pulumi.ResourceOptions.merge(hiding(opts), first)
+        super().__init__(CrusoeHealerProvider(), name, {**access_props(access), **declared}, opts)
 
 
 def access_props(access: Mapping[str, pulumi.Input[str]]) -> Props:

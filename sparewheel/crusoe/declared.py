@@ -16,7 +16,7 @@ from sparewheel.crusoe.errors import CrusoeError, NotFoundError, OutOfStockError
 from sparewheel.crusoe.wire import DETECT_ONLY, GONE_STATES, AutoClusters, NodePool, NodeTaint, shortfall
 
 LABEL_DECLARED: Final = "sparewheel.dev/declared"
-"""On every node of a pool that a stack made."""
+"""On every node of a pool that a stack made; its value on the pool is the incarnation that the pool belongs to."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -28,12 +28,13 @@ class Wanted(msgspec.Struct, frozen=True):
     count: int
     node_labels: Mapping[str, str] = {}
     node_taints: tuple[NodeTaint, ...] = ()
+    incarnation: str = "stack"
     settings: Mapping[str, Any] = {}
     """What only creation takes, under the API's own names: ``subnet_id``, ``reservation_specification``, ..."""
 
     @property
     def labels(self) -> dict[str, str]:
-        return {**self.node_labels, LABEL_DECLARED: "true"}
+        return {**self.node_labels, LABEL_DECLARED: self.incarnation}
 
 
 async def ensure_pool(api: CrusoeClient, wanted: Wanted, pool_id: str = "") -> str:
@@ -76,13 +77,18 @@ async def read_pool(api: CrusoeClient, pool_id: str) -> NodePool | None:
     return None if pool.status in GONE_STATES else pool
 
 
-async def remove_pool(api: CrusoeClient, pool_id: str) -> None:
-    """Its VMs go with it. One that others made is left; one that is gone already is done."""
+async def remove_pool(api: CrusoeClient, pool_id: str, incarnation: str) -> None:
+    """Its VMs go with it. One that others made is left; one that is gone already is done.
+
+    One of another incarnation is left, too: a forced replacement creates first and deletes afterwards.
+    """
     pool = await read_pool(api, pool_id)
     if pool is None:
         return
     if LABEL_DECLARED not in (pool.node_labels or {}):
         raise CrusoeError(f"node pool {pool.name} lacks the label {LABEL_DECLARED}, so it is left; delete it by hand")
+    if (pool.node_labels or {})[LABEL_DECLARED] != incarnation:
+        return
     await api.delete_pool(pool)
     if await read_pool(api, pool_id) is not None:
         raise CrusoeError(f"node pool {pool.name} is still there after it was deleted; run it again")

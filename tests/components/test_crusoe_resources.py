@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,11 +12,11 @@ from pulumi.runtime.rpc import UNKNOWN
 import sparewheel.clock
 from components.crusoe_cluster import CrusoeClusterProvider
 from components.crusoe_resources import CrusoeHealerProvider, CrusoeNodePoolProvider
-from lab.standins.crusoe.cloud import Cloud, Play
-from lab.standins.crusoe.server import serving
+from lab.standins.crusoe.cloud import Cloud
 from sparewheel.clock import SystemClock
 from sparewheel.crusoe.declared import LABEL_DECLARED
-from sparewheel.crusoe.errors import RefusedError
+from sparewheel.crusoe.errors import CrusoeError, RefusedError
+from tests.support.crusoe_thread import cloud_in_thread
 from tests.support.crusoe_yard import CLUSTER, CREDENTIALS, H100, PROJECT
 
 TAINT = {"key": "sparewheel.dev/spare", "effect": "NoSchedule"}
@@ -31,35 +29,10 @@ class Hurried(SystemClock):
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cloud, str]]:
-    """Served from a thread, since the providers bring a loop of their own."""
+    """The providers bring a loop of their own, so the cloud serves from a thread."""
     monkeypatch.setattr(sparewheel.clock, "SystemClock", Hurried)
-    made, ready, loop = (
-        Cloud(SystemClock(), PROJECT, Play(operation_seconds=0)),
-        threading.Event(),
-        asyncio.new_event_loop(),
-    )
-    made.stock[H100] = 4
-    made.auto_clusters[CLUSTER] = {
-        "remediation_configs": [
-            {"issue_name": "XID_79", "default_action": "REPLACE_NODE", "effective_action": "REPLACE_NODE"}
-        ]
-    }
-    address: list[str] = []
-    end = asyncio.Event()
-
-    async def serve() -> None:
-        async with serving(made, CREDENTIALS) as server:
-            address.append(server.url)
-            ready.set()
-            await end.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    assert ready.wait(10)
-    yield made, address[0]
-    loop.call_soon_threadsafe(end.set)
-    thread.join(10)
-    loop.close()
+    with cloud_in_thread() as served:
+        yield served
 
 
 def access(url: str = "https://192.0.2.1/v1") -> dict[str, Any]:
@@ -106,7 +79,8 @@ def test_a_node_pool_from_first_to_last(cloud: tuple[Cloud, str]) -> None:
     provider = CrusoeNodePoolProvider()
     made = provider.create(pool(url))
     (there,) = played.pools.values()
-    assert (made.id, there.count, there.labels) == (there.id, 2, {"team": "a", LABEL_DECLARED: "true"})
+    pool_id, _, incarnation = made.id.partition("@")
+    assert (pool_id, there.count, there.labels) == (there.id, 2, {"team": "a", LABEL_DECLARED: incarnation})
     assert repr(outs_of(made)["count"]) == "2"
     assert outs_of(made) == provider.seen(pool(url))
 
@@ -114,13 +88,16 @@ def test_a_node_pool_from_first_to_last(cloud: tuple[Cloud, str]) -> None:
     read = provider.read(made.id, outs_of(made))
     assert provider.diff(made.id, outs_of(read), pool(url)).changes is False
 
-    there.labels = {LABEL_DECLARED: "true"}  # somebody else changed these
+    there.labels = {LABEL_DECLARED: incarnation}  # somebody else changed these
     read = provider.read(made.id, outs_of(made))
     assert provider.diff(made.id, outs_of(read), pool(url)).changes is True
     provider.update(made.id, outs_of(read), pool(url))
     assert (there.labels["team"], there.count) == ("a", 3)
 
+    again = provider.create(pool(url))  # as a forced replacement does it, before it deletes the first
     provider.delete(made.id, outs_of(made))
+    assert again.id.partition("@")[0] in played.pools
+    provider.delete(again.id, outs_of(again))
     assert played.pools == {}
     assert provider.read(made.id, outs_of(made)).id == ""
 
@@ -153,7 +130,13 @@ def test_the_healer_is_one_and_drift_shows(cloud: tuple[Cloud, str]) -> None:
 def test_a_cluster_keeps_its_kubeconfig(cloud: tuple[Cloud, str]) -> None:
     played, url = cloud
     provider = CrusoeClusterProvider()
-    declared: dict[str, Any] = {"name": "train", "location": "us-east1-a", "version": "1.33.4-cmk.20", "settings": {}}
+    declared: dict[str, Any] = {
+        "name": "train",
+        "location": "us-east1-a",
+        "version": "1.33.4-cmk.20",
+        "settings": {},
+        "adopt": False,
+    }
     news = {**access(url), **declared, "kubeconfig": None}
     made = provider.create(news)
     first = outs_of(made)["kubeconfig"]
@@ -166,5 +149,8 @@ def test_a_cluster_keeps_its_kubeconfig(cloud: tuple[Cloud, str]) -> None:
     assert renewed.outs["kubeconfig"] == first
     (failure,) = provider.check(outs_of(made), {**news, "version": "1.34.0-cmk.1"}).failures
     assert "declare another resource" in failure.reason
-    played.clusters.clear()
+    with pytest.raises(CrusoeError, match="not deleted while adopt is set"):
+        provider.delete(made.id, {**outs_of(made), "adopt": True})
+    assert made.id in played.clusters
+    provider.delete(made.id, outs_of(made))
     assert provider.read(made.id, outs_of(made)).id == ""

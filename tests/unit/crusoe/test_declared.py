@@ -30,7 +30,11 @@ async def test_a_pool_is_made_once(yard: CrusoeYard) -> None:
         assert await ensure_pool(api, WANTED, pool_id) == pool_id
         seen = await read_pool(api, pool_id)
     assert seen is not None
-    assert (seen.count, len(seen.instance_ids or []), seen.node_labels) == (2, 2, {"team": "a", LABEL_DECLARED: "true"})
+    assert (seen.count, len(seen.instance_ids or []), seen.node_labels) == (
+        2,
+        2,
+        {"team": "a", LABEL_DECLARED: "stack"},
+    )
     assert [taint.key for taint in seen.node_taints or []] == ["sparewheel.dev/spare"]
     assert len([line for line in yard.server.seen if not line.startswith("GET")]) == 1
 
@@ -50,7 +54,7 @@ async def test_a_pool_that_others_made_is_not_taken_over(yard: CrusoeYard) -> No
         with pytest.raises(CrusoeError, match="that no stack made; use another name"):
             await ensure_pool(api, WANTED)
         with pytest.raises(CrusoeError, match="so it is left"):
-            await remove_pool(api, theirs.id)
+            await remove_pool(api, theirs.id, "stack")
     assert list(yard.cloud.pools) == [theirs.id]
 
 
@@ -79,8 +83,10 @@ async def test_a_pool_is_gone_only_where_the_api_says_so(yard: CrusoeYard) -> No
         yard.server.trouble.faults.append(Fault(pool_id, 403))
         with pytest.raises(CrusoeError, match="403"):
             await read_pool(api, pool_id)
-        await remove_pool(api, pool_id)
-        await remove_pool(api, pool_id)
+        await remove_pool(api, pool_id, "an older incarnation")
+        assert pool_id in yard.cloud.pools
+        await remove_pool(api, pool_id, "stack")
+        await remove_pool(api, pool_id, "stack")
         assert await read_pool(api, pool_id) is None
         with pytest.raises(NotFoundError):
             await ensure_pool(api, WANTED, pool_id)
