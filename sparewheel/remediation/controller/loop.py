@@ -201,17 +201,18 @@ class Controller:
         match kind:
             case "record":
                 record = self.state.records.get(name)
+                if record is None:
+                    self.queue.add(Key("events", name))  # forgets what it wrote
                 if record is None and name in self.state.taken:
                     log.warning("event=record_gone incident=%s error=somebody deleted it", name)
                     self._forget(name)
                 self._take(record)
                 self._look_for_wish(record)
             case "spares":
-                for incident in self.state.taken.values():
-                    if incident.record.spec.pool == name:
-                        self.queue.add(Key("spare", incident.name))
-                self.queue.add(Key("pool", name), 1.0)
-                self.queue.add(Key("warm", name))
+                pool, _, host = name.partition("/")
+                self._wake_searches(pool, host)
+                self.queue.add(Key("pool", pool), 1.0)
+                self.queue.add(Key("warm", pool))
             case "pool":
                 self.queue.add(Key("pool", name))
                 self.queue.add(Key("warm", name))
@@ -222,6 +223,18 @@ class Controller:
                         self.queue.add(Key("track", incident.name))
             case _:
                 self.queue.add(Key(kind, name))
+
+    def _wake_searches(self, pool: str, host: str) -> None:
+        """The host changed: it is an incident's own spare, or may be one for those that have none.
+
+        In a storm each of them would look, with three requests, at each step of each other's spare.
+        """
+        crowd = len(self.state.taken) / CALM_INCIDENTS
+        for incident in self.state.taken.values():
+            held = incident.record.status.replacement.spare_host
+            if incident.record.spec.pool == pool and held in {None, host}:
+                after = NOT_YET_SECONDS * crowd if held is None and crowd > 1 else 0.0
+                self.queue.add(Key("spare", incident.name), after)
 
     def _look_for_wish(self, record: Remediation | None) -> None:
         """A person called the incident off: its journal is behind, and its tracks look again at once."""
@@ -332,7 +345,7 @@ class Controller:
             incident = self.state.taken.get(key.name)
             fenced = incident is None or ended(incident.record.status, NodeStage.FENCED)
             return Urgency.NORMAL if fenced else Urgency.FENCE
-        return Urgency.NORMAL if key.kind in TRACKS else Urgency.BACKGROUND
+        return Urgency.NORMAL if key.kind in {*TRACKS, "silence"} else Urgency.BACKGROUND
 
     async def _sweep(self) -> float:
         """Look at silent nodes; give back the leases of pools where nothing goes on."""
@@ -391,6 +404,7 @@ class Controller:
         for track in TRACKS:
             self.queue.drop(Key(track, name))
         self.unmet.forget(name)
+        self._failures = {key: count for key, count in self._failures.items() if _incident_of(key) != name}
         for key in self.queue.keys:
             if key.kind == ROUTE and _incident_of(key) == name:
                 self.queue.drop(key)

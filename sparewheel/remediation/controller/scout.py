@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
+from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, InvalidError, Json, KubeError, NotFoundError, UnavailableError
 from sparewheel.remediation.controller.left_down import LeftDown
 from sparewheel.remediation.controller.own_ends import OwnEnds
@@ -153,6 +154,7 @@ class Scout:
         except UnavailableError:
             self._api_failed()
             raise
+        URGENCY.set(Urgency.FENCE)
         await self.triage(node)
         return PROBE_SECONDS
 

@@ -54,7 +54,7 @@ class Unmet:
 
     def forget(self, name: str) -> None:
         """The incident is over."""
-        self._since = {key: since for key, since in self._since.items() if key.name != name}
+        self._since = {key: since for key, since in self._since.items() if key.name.partition("/")[0] != name}
 
 
 def in_words(text: str, name: str) -> str:

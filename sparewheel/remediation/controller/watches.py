@@ -218,7 +218,7 @@ class Watches:
         spec: Json = body.get("spec") or {}
         pool = str(spec.get("pool", ""))
         if pool:
-            self.wake("spares", pool)
+            self.wake("spares", f"{pool}/{change.key[1]}")
 
     def _record(self, change: Change) -> None:
         name = change.key[1]

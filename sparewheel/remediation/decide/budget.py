@@ -14,6 +14,9 @@ from sparewheel.api.gpu_pool import GpuPoolSpec
 from sparewheel.api.limits import ReplacementBudget
 from sparewheel.api.remediation import Outcome, Remediation
 
+MAX_NAMES = 5
+"""Holders of slots that are named: it stands in the record of each that waits, and is written anew when it changes."""
+
 
 def allowed(nodes: int | None, percent: int | None, of: int) -> int | None:
     """The stricter of both limits, at least 1; None where neither is set."""
@@ -59,7 +62,8 @@ def _over(budget: ReplacementBudget, of: int, others: Sequence[Remediation], now
     holders = sorted(other.metadata.name for other in others if holds_slot(other))
     limit = allowed(budget.at_once, budget.at_once_percent, of)
     if limit is not None and len(holders) >= limit:
-        return f"a replacement slot of {whose} ({len(holders)} of {limit} in use: {', '.join(holders)})"
+        names = ", ".join(holders[:MAX_NAMES]) + (" ..." if len(holders) > MAX_NAMES else "")
+        return f"a replacement slot of {whose} ({len(holders)} of {limit} in use: {names})"
     limit = allowed(budget.per_window, budget.per_window_percent, of)
     since = now - timedelta(seconds=budget.window_seconds)
     claims = [claim for other in others if (claim := other.status.replacement.claimed_at) is not None]

@@ -204,13 +204,15 @@ async def _list(incident: Incident, name: str | None) -> None:
         incident.stage(list_jobs([], incident.now()))
         return
     places = incident.places()
-    jobs = [job_view(job, places) for job in await incident.ports.slurm.jobs()]
+    listed = await incident.ports.slurm.jobs()
     window = (await incident.ports.fleet.policy()).crashed_job_window_seconds
     now = incident.now()
     seen = min(spec.fault.first_seen, now)
     within = (now - seen).total_seconds() + window
     written = {job.job_id: frozenset(job.slurm_nodes) for job in spec.jobs_seen}
     remembered = {**written, **incident.ports.fleet.remembered_jobs(spec.node, name, within)}
+    near = [job for job in listed if name in job.nodes or job.job_id in remembered]  # a cluster has thousands of others
+    jobs = [job_view(job, places) for job in near]
     found = only_hit(victims(jobs, name, remembered, seen, window, places), incident.record)
     incident.stage(list_jobs(found, now))
 

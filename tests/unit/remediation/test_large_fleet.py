@@ -8,9 +8,15 @@ from typing import NoReturn
 import pytest
 
 from sparewheel.api.node_health import NodeHealth
+from sparewheel.api.remediation import Remediation
+from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import NODE_HEALTH
+from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.controller.queue import AT_ONCE, DueQueue, Key
+from sparewheel.remediation.stages.incident import Incident
+from sparewheel.remediation.stages.journal import Journal
 from tests.support.clocks import LoopClock
+from tests.support.incidents import claimed, fenced
 from tests.support.world import World, until
 
 
@@ -55,7 +61,49 @@ async def test_the_look_at_a_silent_node_reads_no_other() -> None:
     await asyncio.sleep(60)  # nobody reports
     controller.state.healths = _Unread(controller.state.healths)
     world.kube.calls.clear()
+    URGENCY.set(Urgency.NORMAL)
     assert await controller.scout.probe("gpu-1") is not None
     assert [call.resource.plural for call in world.kube.calls if call.verb == "get"][:1] == [NODE_HEALTH.plural]
+    assert URGENCY.get() is Urgency.FENCE, "the record of a lost node waits for nothing else"
     running[0].cancel()
     await asyncio.wait(running)
+
+
+def searches(controller: Controller, host: str) -> set[str]:
+    """Incidents whose search for a spare is due now that the host changed."""
+    controller._wake_searches("gpu", host)
+    return {key.name for key in controller.queue.keys if key.kind == "spare"}
+
+
+def taken(controller: Controller, record: Remediation) -> None:
+    controller.state.take(Incident(controller.ports, Journal(controller.kube, record)))
+
+
+@pytest.mark.looptime
+async def test_a_spares_step_wakes_its_own_incident_and_those_that_have_none() -> None:
+    controller = World().controller()
+    for name, spare in (("mine", "h1"), ("others", "h2"), ("none", None)):
+        record = claimed(fenced(name))
+        record.status.replacement.spare_host = spare
+        taken(controller, record)
+    assert searches(controller, "h1") == {"mine", "none"}
+
+
+@pytest.mark.looptime
+async def test_in_a_storm_the_searches_that_wait_are_not_all_woken_at_once() -> None:
+    controller, looked = World().controller(), list[str]()
+    for number in range(80):
+        taken(controller, fenced(f"i-{number}"))
+
+    async def look(key: Key) -> float | None:
+        looked.append(key.name)
+        return None
+
+    searches(controller, "h1")
+    running = asyncio.create_task(controller.queue.run(look))
+    await asyncio.sleep(1)
+    assert looked == []
+    await asyncio.sleep(10)
+    assert len(looked) == 80, "but they are woken"
+    running.cancel()
+    await asyncio.wait({running})

@@ -27,6 +27,14 @@ def test_one_replacement_at_a_time_by_default() -> None:
     assert "1 of 1 in use: a" in replacement_refused("b", "gpu", pool().spec, [first, second], at(9))
 
 
+def test_of_two_hundred_holders_a_few_are_named() -> None:
+    """Every incident that waits has it in its record."""
+    spec = pool().spec.model_copy(update={"max_concurrent_replacements": 200})
+    holders = [claimed(on_node(f"i{index:03}", f"n{index}")) for index in range(200)]
+    words = replacement_refused("new", "gpu", spec, holders, at(9))
+    assert words == "a replacement slot of pool gpu (200 of 200 in use: i000, i001, i002, i003, i004 ...)"
+
+
 def test_a_closed_or_a_foreign_incident_takes_no_slot() -> None:
     healed, elsewhere = claimed(on_node("a", "n1")), claimed(on_node("b", "n2"))
     healed.status.outcome = Outcome.HEALED

@@ -66,3 +66,11 @@ def test_the_incidents_own_name_is_left_out() -> None:
     assert in_words("i-1: Node n was uncordoned", "i-1") == "Node n was uncordoned"
     assert in_words("i-1 is closed", "i-1") == "is closed"
     assert in_words("nothing vetoes", "i-1") == "nothing vetoes"
+
+
+async def test_what_is_over_leaves_nothing_behind() -> None:
+    _, unmet, incident, key = scene()
+    for one in (key, Key("route", f"{incident.name}/pager"), Key("track", "other")):
+        await unmet.note(one, None, PreconditionError("x"))
+    unmet.forget(incident.name)
+    assert set(unmet._since) == {Key("track", "other")}
