@@ -91,6 +91,7 @@ def main(
     """A GPU dies; the training goes on."""
     paths = paths_from_environment()
     seconds: list[float] = []
+    platform: list[float] = []
     failed: list[str] = []
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
@@ -105,6 +106,7 @@ def main(
                 resumed = timeline.resumed_seconds(facts)
                 if resumed is not None:
                     seconds.append(resumed - facts.load_seconds)
+                    platform.append(timeline.platform_seconds(facts) or 0.0)
     except KeyboardInterrupt:
         note("stopping: everything is taken down; run it again to start anew")
         DataCentre(paths).down()
@@ -116,6 +118,11 @@ def main(
         out.print(
             f"injection to first new step, less load, {what}: median {statistics.median(seconds):.1f} s, "
             f"worst {max(seconds):.1f} s of {len(seconds)}",
+            highlight=False,
+        )
+        out.print(
+            f"fault to first new step, beyond the job's own save and load, {what}: median "
+            f"{statistics.median(platform):.1f} s, worst {max(platform):.1f} s of {len(platform)}",
             highlight=False,
         )
     if failed:

@@ -57,6 +57,8 @@ class Facts:
     first_step_of_attempt_0: datetime
     messages: list[Message]
     repeats: int
+    saved_at: datetime | None = None
+    """When the struck attempt's last checkpoint was whole."""
     quiet_checks: dict[str, bool] = field(default_factory=dict[str, bool])
     """``preview before`` and the like: did Pulumi see no change?"""
 
@@ -70,6 +72,14 @@ class Facts:
         if self.struck.first_start is None:
             return 0.0
         return (self.first_step_of_attempt_0 - self.struck.first_start).total_seconds()
+
+    @property
+    def save_seconds(self) -> float:
+        """From the strike to the last checkpoint: what this job needs to save, whatever the platform does."""
+        struck = self.job.stopping_at if self.job is not None else None
+        if struck is None or self.saved_at is None:
+            return 0.0
+        return max(0.0, (self.saved_at - struck).total_seconds())
 
     def last_step_before(self, attempt: int) -> int:
         return max((step.step for step in self.steps if step.attempt < attempt), default=0)

@@ -74,8 +74,15 @@ class Story:
             first_step_of_attempt_0=datetime.fromisoformat(first.time),
             messages=[m for m in self.inbox.messages if m.body.get("remediation") == record.metadata.name],
             repeats=self.inbox.repeats,
+            saved_at=self._saved_at(struck),
             quiet_checks=self.quiet,
         )
+
+    def _saved_at(self, job: int) -> datetime | None:
+        """When the last checkpoint of the first attempt got its manifest, which comes last."""
+        folder = self.alice.home() / "runs" / str(job) / "checkpoints" / f"job-{job}-attempt-0"
+        times = [path.stat().st_mtime for path in folder.glob("*/manifest.json")]
+        return datetime.fromtimestamp(max(times), UTC) if times else None
 
     def _injection(self, node: str) -> list[str]:
         return ["inject", "xid79", "--node", node, "--gpu", str(GPU), "--bite", self.bite]

@@ -30,6 +30,15 @@ def resumed_seconds(facts: Facts) -> float | None:
     return (job.resumed_at - facts.injected_at).total_seconds()
 
 
+def platform_seconds(facts: Facts) -> float | None:
+    """The fault's own time, as the kernel's log has it, to the first new step, beyond the job's own save and load."""
+    job = facts.job
+    if job is None or job.resumed_at is None:
+        return None
+    whole = (job.resumed_at - facts.record.spec.fault.first_seen).total_seconds()
+    return whole - facts.load_seconds - facts.save_seconds
+
+
 def document(facts: Facts, checks: list[Check]) -> dict[str, Any]:
     """Stages (name, track, start and end in seconds after the injection) and everything that the checks looked at."""
     job = facts.job
@@ -52,6 +61,8 @@ def document(facts: Facts, checks: list[Check]) -> dict[str, Any]:
         "hosts_after": job.hosts_after if job else [],
         "bad_node": facts.bad_node,
         "load_seconds": round(facts.load_seconds, 3),
+        "save_seconds": round(facts.save_seconds, 3),
+        "platform_seconds": platform_seconds(facts),
         "resumed_seconds": resumed,
         "resumed_less_load_seconds": None if resumed is None else round(resumed - facts.load_seconds, 3),
         "checks": [asdict(check) for check in checks],

@@ -146,6 +146,8 @@ class Owned(ApiModel):
     """When the Slurm node was struck; the grace counts from here."""
     slurmd_started_before: Time | None = None
     """slurmd's start time as Slurm knew it before the strike: another value is another instance."""
+    held_nodes: list[str] = Field(default_factory=list[str])
+    """Slurm nodes that the struck jobs had beside the struck one: kept from other work until they can start again."""
     foreign_reason: str = ""
     """Somebody else's reason on the Slurm node, before the strike or after it; it is left for them to bring back."""
 
@@ -160,7 +162,7 @@ class ReplacementRecord(ApiModel):
     """The Slurm node that took the struck one's place, where it is another (warm spares)."""
     claimed_at: Time | None = None
     lifted_at: Time | None = None
-    """When the warm spare's reservation was lifted, so that jobs may start there."""
+    """When the held nodes, and a warm spare, were given free for jobs to start on."""
     proven_off_at: Time | None = None
     join_asked_at: Time | None = None
     spare_was_off: bool = False

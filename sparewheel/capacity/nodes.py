@@ -120,8 +120,18 @@ def placing(
 
 def seating(node: Json) -> Json | None:
     """A change for ``edit_node``: the pool's workers may run on this spare. Nothing happens to one that is none now."""
+    return _spare_taint(node, {"value": SPARE_WARM})
+
+
+def unseating(node: Json) -> Json | None:
+    """A change for ``edit_node``: no further worker may come to this spare; one that runs there runs on."""
+    return _spare_taint(node, {})
+
+
+def _spare_taint(node: Json, value: Mapping[str, str]) -> Json | None:
     before = taints_of(node)
-    after = [{**taint, "value": SPARE_WARM} if taint["key"] == TAINT_SPARE else taint for taint in before]
+    spare = {"key": TAINT_SPARE, "effect": "NoSchedule", **value}
+    after = [spare if taint["key"] == TAINT_SPARE else taint for taint in before]
     return {"spec": {"taints": after}} if after != before else None
 
 

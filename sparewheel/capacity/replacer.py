@@ -22,7 +22,7 @@ from sparewheel.capacity.choose import (
 from sparewheel.capacity.claims import ClaimedError, claim_first, is_free, let_go, owner_of
 from sparewheel.capacity.claims import holds as holds_claim
 from sparewheel.capacity.hosts import entering, hosts_of, read_host, sync_hosts
-from sparewheel.capacity.nodes import edit_node, nodes_of, seating
+from sparewheel.capacity.nodes import edit_node, nodes_of, seating, unseating
 from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Inventory, Proof, UnfitError
 from sparewheel.capacity.providers import ProviderOf
 from sparewheel.capacity.steps import Site
@@ -70,6 +70,12 @@ class PoolReplacer:
         if result.check is Check.PASSED:
             await edit_node(self.kube, found.status.node_name, seating)
         return result
+
+    async def unseat(self, pool: GpuPool, host: str) -> None:
+        """No worker that isn't there yet may run on the spare."""
+        found = await read_host(self.kube, pool.metadata.namespace or "", host)
+        if found.status.node_name is not None:
+            await edit_node(self.kube, found.status.node_name, unseating)
 
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         """The host that ``owner`` holds already, else the best free one that it gets, and why that one."""

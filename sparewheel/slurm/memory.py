@@ -65,7 +65,7 @@ class MemoryJob:
     state_reason: str = ""
     nodes: list[str] = field(default_factory=list[str])
     kept: list[str] = field(default_factory=list[str])
-    """Survivors that Slurm keeps for an expedited job."""
+    """Survivors, which an expedited job takes again where nobody else had them meanwhile."""
     completing: dict[str, float] = field(default_factory=dict[str, float])
     """Nodes where ranks still save, until when (monotonic)."""
     begin_seconds: float = 0.0
@@ -301,7 +301,7 @@ class MemorySlurm:
         for job in sorted(pending, key=lambda job: (not job.expediting, -job.priority, job.job_id)):
             if job.completing or job.begin_seconds > now:
                 continue
-            free = [name for name in self.node_table if self._is_free(name, job)]
+            free = [name for name in self.node_table if self._is_free(name)]
             chosen = sorted(free, key=lambda name: (name not in job.kept, name))[: job.node_count]
             if len(chosen) == job.node_count:
                 job.nodes, job.kept, job.state, job.state_reason = sorted(chosen), [], "RUNNING", "None"
@@ -310,18 +310,18 @@ class MemorySlurm:
             else:
                 job.state_reason = "Resources"
 
-    def _is_free(self, name: str, asking: MemoryJob) -> bool:
+    def _is_free(self, name: str) -> bool:
+        """As Slurm does it: a job that lacks a node blocks nobody, not even where its own survivors are."""
         node = self.node_table[name]
         taken = any(
-            (job.state == "RUNNING" and name in job.nodes)
-            or name in job.completing
-            or (job is not asking and name in job.kept)
-            for job in self.job_table.values()
+            (job.state == "RUNNING" and name in job.nodes) or name in job.completing for job in self.job_table.values()
         )
         return not (node.down or node.drain or taken or self._reserved(name))
 
     def _reserved(self, name: str) -> bool:
-        return any(name in reservation.nodes for reservation in self.reservation_table.values())
+        now = self.clock.now()
+        kept = (one for one in self.reservation_table.values() if one.end_time is None or one.end_time > now)
+        return any(name in reservation.nodes for reservation in kept)
 
     def _node_view(self, node: MemoryNode) -> SlurmNode:
         jobs = self.job_table.values()

@@ -29,7 +29,7 @@ spec:
 
 def test_a_gpu_dies_and_the_job_goes_on(platform: Platform) -> None:
     job, (batch, second) = platform.running(SAVE_SECONDS=2)
-    rival = platform.submit()
+    rival, small = platform.submit(), platform.submit(1)
     platform.inject(second)
     name = platform.incident(second).metadata.name
     platform.await_event(job, "first_step", 1)
@@ -46,6 +46,7 @@ def test_a_gpu_dies_and_the_job_goes_on(platform: Platform) -> None:
     followed = platform.job_record(name, job)
     assert (followed.attempt_after, followed.resumed_from_step) == (1, saved)
     assert platform.alice.job(rival).state == "PENDING"
+    assert platform.alice.job(small).state == "PENDING", "nor did a smaller one get the survivor"
     told = platform.inbox.of("incident.detected")
     assert len(told) == 1
     assert str(job) in told[0].body["text"] + str(told[0].body["jobs"])

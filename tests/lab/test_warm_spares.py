@@ -11,6 +11,8 @@ import pytest
 
 from lab import stack
 from lab.cluster.bootstrap import kubectl
+from lab.cluster.shell import CommandError
+from lab.demo.researcher import ResearcherError
 from lab.machines.inventory import load_inventory
 from lab.restore import repair, restore, slurm
 from sparewheel.api.gpu_host import HostPhase
@@ -84,10 +86,12 @@ def seconds_lost(platform: Platform, job: int, attempt: int = 1) -> float:
 
 def test_a_lost_reservation_is_made_again_and_a_spare_takes_no_work(platform: Platform) -> None:
     spare = spare_node(platform)
-    everything = platform.submit(3)
     slurm(platform.paths, f"scontrol delete reservation=sparewheel-spare-{spare}")
     Platform.awaiting("it is reserved again", lambda: reserved(platform, spare), 30, lambda: state_of(platform, spare))
+    everything, small = platform.submit(3), platform.submit(2)
+    platform.await_event(small, "first_step", 0)
     assert pending(platform, everything), "three nodes are more than users have"
+    assert spare not in platform.alice.nodes(small)
 
 
 def test_the_reservation_outlives_slurmctld(platform: Platform) -> None:
@@ -182,15 +186,54 @@ WAYS = {
     "interactive": ("srun sleep 600", "salloc sleep 600"),
 }
 
+HETEROGENEOUS = """#!/bin/sh
+#SBATCH -N 1 --gres=gpu:8
+#SBATCH hetjob
+#SBATCH -N 1 --gres=gpu:8
+srun --het-group=0,1 sleep 600
+"""
+
+
+def members(platform: Platform) -> list[str]:
+    """Slurm nodes in service that run nothing."""
+    states = slurm(platform.paths, "sinfo -N -h -o '%N %T'").splitlines()
+    return sorted(line.split()[0] for line in states if line.endswith(" idle"))
+
+
+def parts_run(platform: Platform, leader: int) -> dict[str, str] | None:
+    """Slurm node of each part of a heterogeneous job, once both run."""
+    lines = slurm(platform.paths, "squeue -h -t R -o '%i %N'").splitlines()
+    places = dict(line.split() for line in lines if line.startswith(f"{leader}+"))
+    return places if len(places) == 2 else None
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_heterogeneous_job_comes_back_as_a_whole(platform: Platform, part: int) -> None:
+    """Slurm ends and requeues all of it, whichever part is struck."""
+    spare = spare_node(platform)
+    platform.alice.ssh("mkdir -p jobs && cat > jobs/het.sbatch", stdin=HETEROGENEOUS.encode())
+    leader = platform.alice.sbatch("het.sbatch", "jobs")
+
+    def awaited(what: str) -> dict[str, str]:
+        return Platform.awaiting(
+            what, lambda: parts_run(platform, leader), 60, lambda: slurm(platform.paths, "squeue -a; sinfo -N")
+        )
+
+    before = awaited("both parts run")
+    struck = before[f"{leader}+{part}"]
+    platform.inject(node_of(platform, struck), bite="silent")
+    record = platform.healed(platform.incident(node_of(platform, struck)).metadata.name)
+    assert {job.job_id for job in record.status.jobs} == {leader, leader + 1}
+    assert not any(job.not_requeued_reason for job in record.status.jobs)
+    after = awaited("both parts run again")
+    assert set(after.values()) == {spare, *before.values()} - {struck}
+    assert "sparewheel-hold" not in slurm(platform.paths, "scontrol show res -o")
+
 
 @pytest.mark.parametrize("way", WAYS)
 def test_several_jobs_on_a_node_and_every_way_of_submitting(platform: Platform, way: str) -> None:
     """Each is told what becomes of it; those that Slurm may start again do, on the spare."""
-    member = next(
-        line.split()[0]
-        for line in slurm(platform.paths, "sinfo -N -h -o '%N %T'").splitlines()
-        if line.endswith(" idle")
-    )
+    member = members(platform)[0]
     spare, node = spare_node(platform), node_of(platform, member)
     for command in WAYS[way]:
         verb, _, rest = command.partition(" ")
@@ -236,3 +279,42 @@ def test_the_repaired_host_stands_by_again_under_the_struck_name(platform: Platf
 def _idle(platform: Platform, slurm_node: str) -> bool:
     state = next(word for word in state_of(platform, slurm_node).split() if word.startswith("State="))
     return "IDLE" in state and "DRAIN" not in state
+
+
+def test_switched_off_and_on_again_while_jobs_wait_none_lands_on_the_spare(platform: Platform) -> None:
+    """Two jobs run and more wait for any node; each way ends with all workers where they belong."""
+    spare = spare_node(platform)
+    host = node_of(platform, spare)
+    jobs = [platform.submit(1) for _ in range(4)]
+    for warm_spares in (False, True):
+        stack.choose(platform.paths, warm_spares=warm_spares)
+        stack.up(platform.paths, grace_seconds=GRACE_SECONDS)
+        ended = running(platform)
+        assert len(ended) == 2, "a busy worker is not restarted under its job"
+        slurm(platform.paths, f"scancel {' '.join(map(str, ended))}")
+        jobs += [platform.submit(1) for _ in range(2)]
+        Platform.awaiting(
+            f"warm spares are {'on' if warm_spares else 'off'}",
+            lambda wanted=warm_spares, gone=ended: _switched(platform, host, gone, warm=wanted),
+            HEAL_SECONDS,
+            lambda: slurm(platform.paths, "sinfo -N -o '%N %T %E'; squeue -a; scontrol show res -o"),
+        )
+    assert all(platform.alice.job(job).attempts == 1 for job in jobs)
+
+
+def running(platform: Platform) -> list[int]:
+    return [int(job) for job in slurm(platform.paths, "squeue -h -t R -o %i").split()]
+
+
+def _switched(platform: Platform, spare_host: str, ended: list[int], *, warm: bool) -> bool | None:
+    """Two newer jobs run, none of them on the spare's host, and the reservation is there or not."""
+    try:
+        now = running(platform)
+        places = {node_of(platform, name) for job in now for name in platform.alice.nodes(job)}
+    except (CommandError, ResearcherError):
+        return None  # it has just ended, or its worker goes
+    assert spare_host not in places, f"jobs {now} run on {places}"
+    kept = "sparewheel-spare" in slurm(platform.paths, "scontrol show res -o")
+    workers = kubectl(platform.paths, "-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd", "-o", "name")
+    right = len(now) == 2 and not set(now) & set(ended) and len(workers.split()) == (3 if warm else 2)
+    return True if right and kept == warm else None

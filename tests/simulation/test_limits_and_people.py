@@ -143,6 +143,18 @@ async def test_a_person_uncordons_and_the_incident_is_called_off_without_a_trace
         assert sorted(record.status.outcome for record in world.records()) == [Outcome.CANCELLED, Outcome.HEALED]
 
 
+async def test_an_incident_whose_record_was_deleted_is_forgotten_and_its_pool_looked_after_again() -> None:
+    world = World()
+    async with playing(world) as controller:
+        world.veto("gpu-1")
+        world.break_gpu("gpu-1")
+        await until(lambda: "veto" in waits_for(world))
+        await asyncio.sleep(30)
+        world.faults.clear()
+        world.kube.drop(REMEDIATION, world.record().metadata.name, NAMESPACE)
+        await until(lambda: not controller.state.taken, 5)
+
+
 async def test_two_faults_on_one_node_are_one_incident() -> None:
     """NVSentinel 458: recoveries in both orders leave nothing behind."""
     world = World(spares=0)

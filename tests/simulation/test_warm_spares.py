@@ -8,32 +8,14 @@ import pytest
 
 from sparewheel.api.names import REASON_UNRESERVED
 from sparewheel.api.remediation import Outcome
+from sparewheel.remediation.decide.survivors import hold_name
 from sparewheel.remediation.decide.warm import reservation_name
-from sparewheel.remediation.stages.takeover import reserve
-from sparewheel.slurm.memory import MemoryJob, MemoryNode
+from sparewheel.slurm.memory import MemoryJob
 from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
-from tests.support.play import healed, playing, training
-from tests.support.world import POOL, World, reported_attempt, until
+from tests.support.play import healed, playing, ready, spare_of, training
+from tests.support.world import World, reported_attempt, until
 
 pytestmark = pytest.mark.looptime
-
-
-def spare_of(world: World) -> str:
-    """The Slurm node that stands by."""
-    (name,) = [name for name, node in world.worker_nodes().items() if node == "gpu-3"]
-    return name
-
-
-def in_service(world: World) -> set[str]:
-    slurm = world.slurm
-    reserved = {node for kept in slurm.reservation_table.values() for node in kept.nodes}
-    return {n.name for n in slurm.node_table.values() if not n.down and not n.drain and n.name not in reserved}
-
-
-async def ready(world: World) -> None:
-    """Members in service, the spare registered and reserved."""
-    await until(lambda: len(in_service(world)) == world.replicas and bool(world.slurm.reservation_table))
-    await until(lambda: not any(node.drain or node.down for node in world.slurm.node_table.values()))
 
 
 async def test_a_spare_stands_by_registered_and_takes_no_work() -> None:
@@ -73,9 +55,11 @@ async def test_the_struck_job_gets_survivor_and_spare_at_once_and_the_rival_wait
         survivor = next(name for name in world.worker_nodes() if name not in {spare, struck})
         fault = world.break_gpu("gpu-1")
         await until(lambda: bool(job.completing))
-        assert set(world.slurm.reservation_table[reservation_name(spare)].nodes) == {spare, survivor}, "while it saves"
+        hold = hold_name(world.record().metadata.name)
+        await until(lambda: spare in world.slurm.reservation_table[hold].nodes, 2)
+        assert set(world.slurm.reservation_table[hold].nodes) == {spare, survivor}, "while it saves"
         await until(lambda: reported_attempt(job) == 1)
-        assert reservation_name(spare) not in world.slurm.reservation_table
+        assert not {hold, reservation_name(spare)} & world.slurm.reservation_table.keys()
         resumed = (world.clock.now() - fault.first_seen).total_seconds()
         assert resumed < 3.0 + 1.5 + 1.0, "the save, the load, and one second"
         assert set(job.nodes) == {spare, survivor}
@@ -176,6 +160,94 @@ async def test_an_unfit_spare_costs_only_time() -> None:
         assert world.record().status.replacement.spare_host == "gpu-4"
 
 
+async def test_the_second_spare_takes_over_at_once_where_the_first_fell_ill_standing_by() -> None:
+    world = World(spares=2, warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world, size=2)
+        world.capacity.hosts["gpu-3"].fit = False
+        struck = next(name for name, node in world.worker_nodes().items() if node == "gpu-1")
+        fault = world.break_gpu("gpu-1")
+        await until(lambda: reported_attempt(job) == 1, 20)
+        assert (world.clock.now() - fault.first_seen).total_seconds() < 3.0 + 1.5 + 1.0
+        record = world.record().status.replacement
+        assert record.spare_host == "gpu-4"
+        assert record.spare_slurm_node not in {None, struck}
+        assert world.capacity.hosts["gpu-3"].owner == ""
+        await healed(world)
+
+
+async def test_the_spare_dies_after_it_took_over_and_the_survivor_waits_for_the_next_one() -> None:
+    """Its checks fail once jobs could start on it: it goes down, and the job comes back a second time."""
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job, small = await training(world), world.submit(9, 1)
+        spare = spare_of(world)
+        host = world.capacity.hosts["gpu-3"]
+        host.reachable = False
+        world.capacity.hosts["gpu-4"] = type(host)("gpu-4")
+        world.break_gpu("gpu-1")
+        await until(lambda: spare in job.nodes, 10)
+        host.unfit, host.reachable = "it has 7 of 8 GPUs", True
+        await until(lambda: reported_attempt(job) == job.restart_count == 2, 60)
+        assert spare not in job.nodes
+        assert small.state == "PENDING", "no rival got in between, either time"
+        await healed(world)
+        assert world.record().status.replacement.spare_host == "gpu-4"
+
+
+@pytest.mark.parametrize("seconds", [2.0, 15.0])
+async def test_slurmctld_restarts_at_the_strike(seconds: float) -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job, small = await training(world), world.submit(9, 1)
+        spare = spare_of(world)
+        world.slurm.fail(SlurmUnavailableError("slurmctld restarts"), times=100_000)
+        world.break_gpu("gpu-1")
+        await asyncio.sleep(seconds)
+        world.slurm._faults.clear()
+        await until(lambda: reported_attempt(job) == 1, 30)
+        assert spare in job.nodes
+        assert small.state == "PENDING"
+        await healed(world)
+
+
+async def test_slurmctld_restarts_while_the_survivors_save() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job, small = await training(world, save_seconds=4.0), world.submit(9, 1)
+        world.break_gpu("gpu-1")
+        await until(lambda: bool(job.completing))
+        world.slurm.fail(SlurmUnavailableError("slurmctld restarts"), times=100_000)
+        await asyncio.sleep(6)
+        world.slurm._faults.clear()
+        await until(lambda: reported_attempt(job) == 1, 20)
+        assert small.state == "PENDING"
+        await healed(world)
+
+
+async def test_a_repaired_host_stands_by_again_while_an_incident_waits_for_it() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: reported_attempt(job) == 1)
+        await healed(world)
+        world.faults.clear()
+        world.break_gpu("gpu-2")
+        await until(lambda: len(world.records()) == 2 and "spare" in world.records()[1].status.waiting_for)
+        repaired = world.capacity.hosts["gpu-1"]
+        repaired.phase, repaired.node, repaired.reason = "Spare", "", ""
+        await until(lambda: reported_attempt(job) == 2, 60)
+        await until(lambda: all(r.status.outcome is Outcome.HEALED for r in world.records()), 240)
+        assert world.records()[1].status.replacement.spare_host == "gpu-1"
+        assert job.restart_count == 2
+
+
 async def test_a_veto_leaves_the_spare_where_it_is() -> None:
     world = World(warm=True)
     async with playing(world):
@@ -198,23 +270,3 @@ async def test_a_job_that_crashed_before_the_fence_is_released_onto_the_spare() 
         await until(lambda: reported_attempt(job) == 1, 20)
         assert spare_of(world) in job.nodes
         await healed(world)
-
-
-async def test_switched_off_the_reservations_go_from_those_that_serve() -> None:
-    world = World(warm=True)
-    async with playing(world):
-        await ready(world)
-        spare = spare_of(world)
-        world.put_pool(warm_spares=False)
-        world.capacity.hosts["gpu-3"].phase = "Active"
-        await until(lambda: reservation_name(spare) not in world.slurm.reservation_table)
-
-
-async def test_switched_off_a_reservation_goes_also_when_its_worker_is_just_not_there() -> None:
-    world = World(warm=True)
-    async with playing(world):
-        await ready(world)
-        world.slurm.node_table[f"{POOL}-9"] = MemoryNode(f"{POOL}-9")
-        await reserve(world.slurm, f"{POOL}-9", world.clock.now())
-        world.put_pool(warm_spares=False)
-        await until(lambda: reservation_name(f"{POOL}-9") not in world.slurm.reservation_table)

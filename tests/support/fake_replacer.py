@@ -82,6 +82,14 @@ class FakeReplacer:
         self.kube.put(NODE, node)
         return CheckResult(Check.PASSED)
 
+    async def unseat(self, pool: GpuPool, host: str) -> None:
+        await asyncio.sleep(0)
+        self.log.append(("unseat", host))
+        node = self.kube.peek(NODE, self.hosts[host].node)
+        assert node is not None
+        node["spec"]["taints"] = [{k: v for k, v in taint.items() if k != "value"} for taint in node["spec"]["taints"]]
+        self.kube.put(NODE, node)
+
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         await asyncio.sleep(0)
         self._allowed("")
@@ -138,6 +146,9 @@ class FakeReplacer:
         if found.owner != owner:
             return
         self.log.append(("give_up", host))
+        if found.phase == "Spare" and not quarantine:
+            found.owner = ""  # it stands by again where it is
+            return
         found.owner, found.phase, found.reason, found.node = "", "Quarantined" if quarantine else "Spare", reason, ""
         if self.kube.peek(NODE, host) is not None:
             self.kube.drop(NODE, host)

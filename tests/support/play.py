@@ -48,3 +48,21 @@ def deletions(world: World) -> list[str]:
 
 def waits_for(world: World) -> str:
     return world.record().status.waiting_for if world.records() else ""
+
+
+def spare_of(world: World) -> str:
+    """The Slurm node that stands by."""
+    (name,) = [name for name, node in world.worker_nodes().items() if node == "gpu-3"]
+    return name
+
+
+def in_service(world: World) -> set[str]:
+    slurm = world.slurm
+    reserved = {node for kept in slurm.reservation_table.values() for node in kept.nodes}
+    return {n.name for n in slurm.node_table.values() if not n.down and not n.drain and n.name not in reserved}
+
+
+async def ready(world: World) -> None:
+    """A world with warm spares: members in service, the spare registered and reserved."""
+    await until(lambda: len(in_service(world)) == world.replicas and bool(world.slurm.reservation_table))
+    await until(lambda: not any(node.drain or node.down for node in world.slurm.node_table.values()))

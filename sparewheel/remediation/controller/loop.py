@@ -31,7 +31,7 @@ from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.decide.deliveries import queued
 from sparewheel.remediation.decide.record import ended
 from sparewheel.remediation.decide.triage import still_open
-from sparewheel.remediation.stages import outbox, tracks
+from sparewheel.remediation.stages import outbox, survivors, tracks
 from sparewheel.remediation.stages.incident import Incident, NotLeadingError, Ports, PreconditionError
 from sparewheel.remediation.stages.journal import Journal, RecordGoneError
 from sparewheel.remediation.stages.replacer import Replacer
@@ -40,7 +40,7 @@ from sparewheel.slurm.port import Slurm, SlurmError
 
 log = logging.getLogger("sparewheel.remediation")
 
-TRACKS = ("track", "spare", "jobs", "outbox")
+TRACKS = ("track", "spare", "survivors", "jobs", "outbox")
 ROUTE = "route"
 """Key of one route of an incident's outbox: ``INCIDENT/ROUTE``."""
 SWEEP_SECONDS = 2.0
@@ -203,9 +203,9 @@ class Controller:
                 record = self.state.records.get(name)
                 if record is None:
                     self.queue.add(Key("events", name))  # forgets what it wrote
-                if record is None and name in self.state.taken:
-                    log.warning("event=record_gone incident=%s error=somebody deleted it", name)
-                    self._forget(name)
+                if record is None and name in self.state.taken:  # deleted: its track reads it again, and finds that out
+                    self.state.taken[name].journal.doubt()
+                    self.queue.add(Key("track", name))
                 self._take(record)
                 self._look_for_wish(record)
             case "spares":
@@ -272,7 +272,7 @@ class Controller:
             pause = await self._dispatch(key)
         except RecordGoneError as error:
             log.warning("event=record_gone error=%s", error)
-            self._forget(_incident_of(key))
+            await self._record_gone(_incident_of(key))
             return None
         except (NotLeadingError, LeaseLostError) as error:
             log.info("event=stopped key=%s/%s reason=%s", key.kind, key.name, error)
@@ -292,6 +292,13 @@ class Controller:
         if key.kind in TRACKS or key.kind == ROUTE:
             self._finish(_incident_of(key))
         return pause
+
+    async def _record_gone(self, name: str) -> None:
+        incident = self.state.taken.get(name)
+        self._forget(name)
+        if incident is not None:
+            with suppress(NotLeadingError):
+                await survivors.drop(incident)
 
     async def _not_yet(self, key: Key, error: PreconditionError) -> float:
         with suppress(KubeError, NotLeadingError, RecordGoneError):
@@ -371,7 +378,10 @@ class Controller:
                 pause = await tracks.spare_pass(incident)
                 if pause == tracks.AT_ONCE:
                     self.queue.add(Key("track", key.name))
+                    self.queue.add(Key("survivors", key.name))
                 return pause
+            case "survivors":
+                return await survivors.look(incident)
             case "jobs":
                 pause = await tracks.jobs_pass(incident)
                 self.queue.add(Key("outbox", key.name))

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from sparewheel.api.remediation import Outcome
 from sparewheel.remediation.controller.pool_leases import PoolLeases
 from sparewheel.remediation.controller.state import State
+from sparewheel.remediation.decide.treated import replaces
 
 log = logging.getLogger("sparewheel.remediation")
 
@@ -60,10 +60,7 @@ class Pools:
         return SETTLED_SECONDS if result.settled else UNSETTLED_SECONDS
 
     def _healing(self, pool: str) -> bool:
-        return any(
-            incident.record.spec.pool == pool and incident.record.status.outcome is Outcome.OPEN
-            for incident in self.state.taken.values()
-        )
+        return any(replaces(one.record) for one in self.state.taken.values() if one.record.spec.pool == pool)
 
     def _may_write(self, pool: str) -> None:
         self.check()

@@ -6,21 +6,28 @@ Looks every two seconds, needs no memory and holds no lease: every write is the 
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import REASON_UNRESERVED, TAINT_SPARE
-from sparewheel.api.remediation import Outcome
+from sparewheel.api.names import REASON_UNRESERVED, SPARE_WARM, TAINT_SPARE
+from sparewheel.api.remediation import Remediation
+from sparewheel.capacity.nodes import taints_of
 from sparewheel.capacity.plan import INCIDENT, pool_owner
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.observations import PodView
+from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.warm import (
     RESERVATION_PREFIX,
+    InHand,
     Place,
     Reservation,
     WarmAction,
     Worker,
+    clearing_actions,
+    kept_out,
     next_actions,
     place_of,
     protected,
@@ -42,8 +49,6 @@ UNSETTLED_SECONDS = 0.5
 class WarmSpares:
     ports: Ports
     state: State
-    _seated: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """Node and its uid: opened to workers by this controller."""
     _cold: dict[str, int | None] = field(default_factory=dict[str, int | None])
     """Pools that have none, by generation, and from which nothing is left of earlier ones."""
     _said: dict[str, str] = field(default_factory=dict[str, str])
@@ -53,48 +58,53 @@ class WarmSpares:
         pool = self.state.pools.get(name)
         if pool is None or self._cold.get(name, -1) == pool.metadata.generation:
             return None
-        left_over = [] if pool.spec.warm_spares else await self._left_over(pool)
-        if not pool.spec.warm_spares and not left_over:
-            self._cold[name] = pool.metadata.generation
-            return None
-        found = await self._workers(pool)
-        for reservation in sorted(set(left_over) - {reservation_name(worker.name) for worker in found}):
-            self._must_lead()
-            await self.ports.slurm.delete_reservation(reservation)  # of a worker that is no more
-        settled = True
+        if not pool.spec.warm_spares:
+            return await self._clear(pool)
+        found, settled = await self._workers(pool), True
         for worker in found:
-            for action in self._allowed(pool, next_actions(worker, self.ports.clock.now())):
+            for action in next_actions(worker, self.ports.clock.now()):
                 settled = False
                 await self._do(worker, action)
-        if pool.spec.warm_spares and await self._seat(pool, found):
+        if await self._seat(pool, found):
             settled = False
         return LOOK_SECONDS if settled else UNSETTLED_SECONDS
 
-    @staticmethod
-    def _allowed(pool: GpuPool, actions: tuple[WarmAction, ...]) -> tuple[WarmAction, ...]:
-        """Where warm spares were switched off, what is left of them is lifted, and nothing else is done."""
-        return actions if pool.spec.warm_spares else tuple(one for one in actions if one is WarmAction.LIFT)
+    async def _clear(self, pool: GpuPool) -> float | None:
+        """Warm spares were switched off, or never on: what is left of them goes, and nothing else is done."""
+        name, ours = pool.metadata.name, re.compile(rf"{re.escape(pool.spec.node_set_ref.name)}-\d+")
+        kept = [one.name for one in await self.ports.slurm.reservations()]
+        reserved = {one for one in kept if ours.fullmatch(one.removeprefix(RESERVATION_PREFIX))}
+        nodes = [slurm_node_view(node) for node in await self.ports.slurm.nodes()]
+        out = any(kept_out(node) for node in nodes if ours.fullmatch(node.name))
+        seated = [host for host in await self.ports.replacer.pool_hosts(pool) if self._taint(host) == SPARE_WARM]
+        if not reserved and not out and not seated:
+            self._cold[name] = pool.metadata.generation
+            return None
+        for host in seated:  # or a worker of a later time could come up there before it is known
+            self._must_lead()
+            await self.ports.replacer.unseat(pool, host.spec.host)
+        found = await self._workers(pool)
+        for reservation in sorted(reserved - {reservation_name(worker.name) for worker in found}):
+            self._must_lead()
+            await self.ports.slurm.delete_reservation(reservation)  # of a worker that is no more
+        for worker in found:
+            for action in clearing_actions(worker):
+                await self._do(worker, action)
+        return LOOK_SECONDS
 
     # ---------------------------------------------------------------- looking
-    async def _left_over(self, pool: GpuPool) -> list[str]:
-        """Reservations of a time when the pool kept warm spares, also of workers that are just being made again."""
-        mine = f"{RESERVATION_PREFIX}{pool.spec.node_set_ref.name}-"
-        return [one.name for one in await self.ports.slurm.reservations() if one.name.startswith(mine)]
-
     async def _workers(self, pool: GpuPool) -> list[Worker]:
-        """Read afresh; a look-up that fails ends the look."""
+        """Read afresh, what incidents have in hand last; a look-up that fails ends the look."""
         pods = await workers(self.ports.kube, pool)
         hosts = {host.status.node_name or "": host for host in await self.ports.replacer.pool_hosts(pool)}
         slurm = {node.name: slurm_node_view(node) for node in await self.ports.slurm.nodes()}
         kept = {one.name: Reservation(one.nodes, one.end_time) for one in await self.ports.slurm.reservations()}
-        open_ones = [record for record in await self.state.incidents() if record.status.outcome is Outcome.OPEN]
-        incidents = {f"{INCIDENT}{record.metadata.name}": record.spec.node for record in open_ones}
-        struck = {one for record in open_ones for one in record.status.owned.slurm_down}
+        taken = _in_hand(await self.state.incidents())
         owner = pool_owner(pool.metadata.name)
         return [
             Worker(
                 name=pod.hostname,
-                place=place_of(pod, hosts, incidents, struck, owner),
+                place=place_of(pod, hosts, taken, owner),
                 ready=pod.ready,
                 cordoned=self._cordoned(pod),
                 slurm=slurm.get(pod.hostname),
@@ -107,6 +117,13 @@ class WarmSpares:
     def _cordoned(self, pod: PodView) -> bool:
         node = self.state.nodes.get(pod.node_name)
         return node is None or node.unschedulable
+
+    def _taint(self, host: GpuHost) -> str | None:
+        """The value of the spare taint on a free spare's Node; None where it has none, or is not in the cluster."""
+        status, body = host.status, self.state.node_bodies.get(host.status.node_name or "")
+        if body is None or status.phase is not HostPhase.SPARE or status.claim is not None:
+            return None
+        return next((str(one.get("value", "")) for one in taints_of(body) if one["key"] == TAINT_SPARE), None)
 
     # ---------------------------------------------------------------- acting
     async def _do(self, worker: Worker, action: WarmAction) -> None:
@@ -141,23 +158,13 @@ class WarmSpares:
             return False
         opened = False
         for host in await self.ports.replacer.pool_hosts(pool):
-            mark = self._mark(host)
-            if mark is None or mark in self._seated:
+            if self._taint(host) in {None, SPARE_WARM}:
                 continue
             self._must_lead()
             result = await self.ports.replacer.seat(pool, host.spec.host)
-            if result.check is Check.PASSED:
-                self._seated.add(mark)
-                opened = True
+            opened = opened or result.check is Check.PASSED
             self._say(host.spec.host, result.why or "stands by")
         return opened
-
-    def _mark(self, host: GpuHost) -> tuple[str, str] | None:
-        """The incarnation of a free spare's Node; None where it is none, or not in the cluster yet."""
-        status = host.status
-        node = self.state.nodes.get(status.node_name or "")
-        free = status.phase is HostPhase.SPARE and status.claim is None
-        return (node.name, node.uid) if free and node is not None and TAINT_SPARE in node.taints else None
 
     def _say(self, host: str, text: str) -> None:
         if self._said.get(host) != text:
@@ -167,3 +174,13 @@ class WarmSpares:
     def _must_lead(self) -> None:
         if not self.ports.leading():
             raise NotLeadingError("another controller leads now")
+
+
+def _in_hand(incidents: Iterable[Remediation]) -> InHand:
+    open_ones = [record for record in incidents if is_open(record)]
+    return InHand(
+        owners={f"{INCIDENT}{record.metadata.name}" for record in open_ones},
+        nodes={record.spec.node for record in open_ones},
+        spares={record.status.replacement.spare_host or "" for record in open_ones},
+        struck={name for record in open_ones for name in record.status.owned.slurm_down},
+    )

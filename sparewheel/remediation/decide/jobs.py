@@ -43,7 +43,8 @@ def victims(
     window_seconds: float,
     places: Mapping[str, str],
 ) -> list[JobRecord]:
-    """Records of the jobs that run on the node, and of those that the fault ended before the fence.
+    """Records of the jobs that run on the node, and of those that the fault ended before the fence. Slurm ends and
+    requeues a heterogeneous job as a whole (seen on 26.05), so its other parts are struck too.
 
     ``remembered``: jobs seen alive on the node shortly before, and where else they ran. An expedited job that failed
     by itself was requeued by Slurm (held, or at once where an Epilog failed): it has left the node, and is known only
@@ -51,9 +52,10 @@ def victims(
     """
     since = fault_seen - timedelta(seconds=window_seconds)
     found: list[JobRecord] = []
-    for job in jobs:
+    known = list(jobs)
+    for job in known:
         on_node = slurm_node in job.nodes
-        if on_node and job.running and not job.pending:
+        if on_node and _runs(job):
             found.append(_record(job, crashed=False, attempt=job.restart_count, stopped=None))
         elif on_node and _failed(job) and job.end_time is not None and since <= job.end_time:
             found.append(_record(job, crashed=True, attempt=job.restart_count, stopped=job.end_time))
@@ -61,7 +63,15 @@ def victims(
             nodes = remembered[job.job_id] or frozenset({slurm_node})
             before = replace(job, nodes=nodes, hosts=tuple(sorted(places.get(node, node) for node in nodes)))
             found.append(_record(before, crashed=True, attempt=job.restart_count - 1, stopped=fault_seen))
+    running = {job.job_id for job in found if not job.crashed_by_itself}
+    whole = {job.het_job_id for job in known if job.het_job_id is not None and job.job_id in running}
+    parts = [job for job in known if job.het_job_id in whole and job.job_id not in running]
+    found += [_record(job, crashed=False, attempt=job.restart_count, stopped=None) for job in parts if _runs(job)]
     return found
+
+
+def _runs(job: JobView) -> bool:
+    return job.running and not job.pending
 
 
 def only_hit(found: list[JobRecord], remediation: Remediation) -> list[JobRecord]:
@@ -111,10 +121,10 @@ def why_not(job: JobView, *, crashed: bool) -> str:
         return "it was started by srun or salloc without a batch script, and Slurm cannot start such a job again"
     if not job.requeue:
         return "it was submitted with --no-requeue"
-    if job.het:
-        return "it is part of a heterogeneous job, which Slurm does not requeue"
     if job.array and crashed:
         return "it is a task of a job array and had ended by itself, and a task alone is not requeued"
+    if job.het_job_id is not None and crashed:
+        return "it is part of a heterogeneous job and had ended by itself, and a part alone is not requeued"
     return ""
 
 

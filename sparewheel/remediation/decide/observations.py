@@ -117,7 +117,8 @@ class JobView:
     exit_code: int | None = None
     exit_signal: int | None = None
     array: bool = False
-    het: bool = False
+    het_job_id: int | None = None
+    """Of a part of a heterogeneous job: the job's, which is its first part's."""
     start_time: datetime | None = None
     end_time: datetime | None = None
     extra: str = ""

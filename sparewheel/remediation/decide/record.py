@@ -267,7 +267,9 @@ def drop_spare(host: str, *, refused: bool, message: str) -> Change:
         record = new.replacement
         if record.spare_host != host or record.admitted_at is not None:
             return status
-        record.spare_host = record.spare_node = record.spare_slurm_node = record.lifted_at = None
+        if record.spare_slurm_node is not None:
+            record.lifted_at = None
+        record.spare_host = record.spare_node = record.spare_slurm_node = None
         record.choice = ""
         record.claimed_at = record.join_asked_at = record.joined_at = record.checked_at = None
         record.spare_was_off, record.spare_refused, record.spare_silent_since = False, False, None
@@ -326,7 +328,7 @@ def close(outcome: Outcome, now: datetime, message: str, cancelled_by: str = "")
         new.outcome, new.message, new.waiting_for, new.next_look_at = outcome, message, "", None
         new.cancelled_by = cancelled_by
         new.owned.cordon = new.owned.fault_taint = False
-        new.owned.slurm_down = []
+        new.owned.slurm_down, new.owned.held_nodes = [], []
         if outcome is not Outcome.HEALED:
             new.replacement.message = ""
         return new

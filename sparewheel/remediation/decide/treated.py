@@ -25,6 +25,12 @@ def on_hold(incident: Remediation) -> bool:
     return bool(incident.spec.hold) and all(fault.code != CODE_MANUAL for fault in incident.status.more_faults)
 
 
+def replaces(incident: Remediation) -> bool:
+    """Open, and it brings in a spare or may yet: not where a person's word or a recovery is all that it waits for."""
+    left = incident.status.fence in {FenceKind.JOBS, FenceKind.CORDON} or on_hold(incident)
+    return incident.status.outcome is Outcome.OPEN and not left
+
+
 def news(fault: Fault, incident: Remediation) -> bool:
     """Does the fault say anything that the incident doesn't know?"""
     if fault.code == CODE_MANUAL and planned(incident) is Action.REPLACE and not incident.spec.hold:

@@ -7,15 +7,14 @@ also while it has no host at all, so that it can't take work wherever it comes u
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
-from sparewheel.api.names import REASON_REGISTERS, SLURM_REASON_PREFIX
-from sparewheel.api.remediation import FenceKind, JobRecord, Remediation
-from sparewheel.remediation.decide.observations import Gone, JobView, PodView, SlurmNodeView
+from sparewheel.api.names import REASON_REGISTERS, REASON_UNRESERVED, SLURM_REASON_PREFIX
+from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
 from sparewheel.remediation.decide.slurm_return import moved_by_slinky
 
 RESERVATION_PREFIX = "sparewheel-spare-"
@@ -68,19 +67,28 @@ class Worker:
     reservation: Reservation | None = None
 
 
-def place_of(
-    pod: PodView, hosts: Mapping[str, GpuHost], incidents: Mapping[str, str], struck: Collection[str], pool_owner: str
-) -> Place:
-    """``hosts`` by Node; ``incidents``: Node of each open incident, by the owner that its claims carry; ``struck``:
-    Slurm nodes that open incidents have struck: they bring them back, or give them up.
-    """
+@dataclass(frozen=True, slots=True)
+class InHand:
+    """What open incidents have in hand: they bring it into service, or give it up."""
+
+    owners: Collection[str] = ()
+    """The owners that their claims carry."""
+    nodes: Collection[str] = ()
+    spares: Collection[str] = ()
+    """Hosts that they have claimed by their journals, which are newer than a list of hosts may be."""
+    struck: Collection[str] = ()
+    """Slurm nodes."""
+
+
+def place_of(pod: PodView, hosts: Mapping[str, GpuHost], taken: InHand, pool_owner: str) -> Place:
+    """``hosts`` by Node."""
     if not pod.node_name:
-        return Place.OTHERS if pod.hostname in struck else Place.NOWHERE
+        return Place.OTHERS if pod.hostname in taken.struck else Place.NOWHERE
     host = hosts.get(pod.node_name)
-    if host is None or pod.deleting or pod.node_name in incidents.values():
+    if host is None or pod.deleting or pod.node_name in taken.nodes or host.spec.host in taken.spares:
         return Place.OTHERS
     phase, owner = host.status.phase, host.status.claim.owner if host.status.claim is not None else ""
-    if owner in incidents:
+    if owner in taken.owners:
         return Place.OTHERS
     if phase is HostPhase.ACTIVE:
         return Place.MEMBER
@@ -98,6 +106,20 @@ def next_actions(worker: Worker, now: datetime) -> tuple[WarmAction, ...]:
     if not protected(worker, now):
         return (WarmAction.RESERVE,)
     return resume if worker.place is Place.SPARE else ()
+
+
+def clearing_actions(worker: Worker) -> tuple[WarmAction, ...]:
+    """As ``next_actions``, in a pool that keeps warm spares no longer: what they left on a worker that serves now."""
+    if worker.slurm is None or worker.place is not Place.MEMBER:
+        return ()
+    lift = (WarmAction.LIFT,) if worker.reservation is not None else ()
+    resume = (WarmAction.RESUME,) if kept_out(worker.slurm) and _may_resume(worker, worker.slurm) else ()
+    return (*lift, *resume)
+
+
+def kept_out(slurm: SlurmNodeView) -> bool:
+    """Out of service by a word that only pools with warm spares give."""
+    return bool(slurm.states & OUT) and slurm.reason.strip() in {REASON_REGISTERS, REASON_UNRESERVED}
 
 
 def protected(worker: Worker, now: datetime) -> bool:
@@ -130,24 +152,3 @@ def stands_by(worker: Worker) -> bool:
 
 def in_service(slurm: SlurmNodeView) -> bool:
     return slurm.registered and not slurm.states & OUT
-
-
-SLACK = timedelta(seconds=5)
-
-
-def lift_due(remediation: Remediation, jobs: Iterable[tuple[JobRecord, JobView | Gone]], now: datetime) -> bool:
-    """May jobs start on the spare? Once each struck one waits for nothing else, or is back, or its grace is over.
-
-    Slurm puts an expedited job first, but while it saves, or lacks a node, smaller jobs may have its other nodes.
-    """
-    struck_at = remediation.status.owned.slurm_struck_at
-    if struck_at is not None and now > struck_at + timedelta(seconds=remediation.spec.grace_seconds) + SLACK:
-        return True
-    down = remediation.status.fence in {FenceKind.DOWN, FenceKind.REQUEUE}
-    return not down or all(isinstance(view, Gone) or _ready(job, view) for job, view in jobs)
-
-
-def _ready(job: JobRecord, view: JobView) -> bool:
-    if view.pending:
-        return not view.held and "COMPLETING" not in view.states
-    return view.restart_count > job.attempt_before or view.ended

@@ -21,7 +21,7 @@ from sparewheel.remediation.decide.observations import NodeView
 from sparewheel.remediation.decide.record import close, ended, started
 from sparewheel.remediation.decide.rung_words import rungs_ahead
 from sparewheel.remediation.decide.sentences import cordon_reason
-from sparewheel.remediation.stages import slurm_return, takeover
+from sparewheel.remediation.stages import slurm_return, survivors, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import node_view
 
@@ -199,6 +199,7 @@ def _requests(incident: Incident) -> set[str]:
 
 
 async def _end(incident: Incident, outcome: Outcome, message: str, cancelled_by: str = "") -> bool:
+    await survivors.drop(incident)
     now = incident.now()
     routes = await incident.routes(EVENT_CLOSED, outcome=outcome)
     ended_now = close(outcome, now, message, cancelled_by)

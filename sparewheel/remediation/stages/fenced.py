@@ -33,7 +33,7 @@ from sparewheel.remediation.decide.record import (
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
 from sparewheel.remediation.decide.slurm_return import foreign, names_incident, slurm_reason
 from sparewheel.remediation.decide.treated import planned
-from sparewheel.remediation.stages import takeover
+from sparewheel.remediation.stages import survivors, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import job_view, node_view, slurm_node_view
 from sparewheel.slurm.port import SlurmNotFoundError
@@ -184,25 +184,26 @@ async def _strike(incident: Incident) -> None:
     except SlurmNotFoundError:
         incident.stage(list_jobs([], incident.now()), _nothing_to_strike(incident))
         return
-    await _list(incident, name)
-    await takeover.claim(incident)
+    nodes_of = await _list(incident, name)
+    await survivors.begin(incident, nodes_of)
     if not _struck_already(incident, node):
         await incident.update(own_slurm(name, incident.now(), node.slurmd_start_time, foreign(node)))
         incident.lead()
         state = "DOWN" if incident.record.status.fence is FenceKind.DOWN else "DRAIN"
         reason = slurm_reason(incident.name, fault_words(incident.record.spec.fault)[:120])
         await slurm.set_node_state(name, [state], reason)
+    await takeover.claim(incident)  # while the jobs save
     if incident.record.status.fence is not FenceKind.DRAIN:
         await _list(incident, name)  # a job that started between the list and the strike
         incident.stage(_jobs_struck(incident))
 
 
-async def _list(incident: Incident, name: str | None) -> None:
-    """Write down the victims, before the strike makes them hard to find."""
+async def _list(incident: Incident, name: str | None) -> dict[int, frozenset[str]]:
+    """Write down the victims, before the strike makes them hard to find; the Slurm nodes that each has, or had."""
     spec = incident.record.spec
     if name is None:
         incident.stage(list_jobs([], incident.now()))
-        return
+        return {}
     places = incident.places()
     listed = await incident.ports.slurm.jobs()
     window = (await incident.ports.fleet.policy()).crashed_job_window_seconds
@@ -212,9 +213,14 @@ async def _list(incident: Incident, name: str | None) -> None:
     written = {job.job_id: frozenset(job.slurm_nodes) for job in spec.jobs_seen}
     remembered = {**written, **incident.ports.fleet.remembered_jobs(spec.node, name, within)}
     near = [job for job in listed if name in job.nodes or job.job_id in remembered]  # a cluster has thousands of others
+    if whole := {job.het_job_id for job in near} - {None}:
+        ids = {job.job_id for job in near}
+        near += [job for job in listed if job.het_job_id in whole and job.job_id not in ids]
     jobs = [job_view(job, places) for job in near]
     found = only_hit(victims(jobs, name, remembered, seen, window, places), incident.record)
     incident.stage(list_jobs(found, now))
+    nodes = {job.job_id: job.nodes for job in jobs}
+    return {job.job_id: nodes[job.job_id] or remembered.get(job.job_id, frozenset()) for job in found}
 
 
 def _struck_already(incident: Incident, node: SlurmNodeView) -> bool:

@@ -118,6 +118,10 @@ class Incident:
     """When this controller began to work on the incident."""
     fenced_monotonic: float | None = None
     """When this controller first saw the incident fenced; reports heard after it are of the fenced node."""
+    held: frozenset[str] = frozenset()
+    """Slurm nodes that this controller last put behind the hold."""
+    held_monotonic: float | None = None
+    """When it did."""
     unmet: str = ""
     """A precondition that has not held for a while, in words; shown instead of what the step itself waits for."""
     rung_done: tuple[str, float] | None = None

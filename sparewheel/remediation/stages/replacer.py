@@ -27,6 +27,10 @@ class Replacer(Protocol):
         """Let the pool's workers run on a free spare that passes its checks; nothing else may."""
         ...
 
+    async def unseat(self, pool: GpuPool, host: str) -> None:
+        """No worker that isn't there yet may run on the spare."""
+        ...
+
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         """A spare host for ``owner``: the one it holds already, else the best free one."""
         ...

@@ -6,46 +6,43 @@ The struck Slurm node doesn't come back for the job's sake: its worker comes up 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_APP_INSTANCE, LABEL_APP_NAME, SLURMD_APP_NAME
-from sparewheel.api.remediation import FenceKind, NodeStage, ReplacementRecord
+from sparewheel.api.remediation import NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, Kube, KubeError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.ladder import stays_first
-from sparewheel.remediation.decide.observations import Gone, PodView
-from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, is_open, leave_slurm, replacement
+from sparewheel.remediation.decide.observations import PodView
+from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, leave_slurm, replacement
 from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
-from sparewheel.remediation.decide.treated import on_hold
-from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, lift_due, reservation_name
-from sparewheel.remediation.stages import jobs as job_track
+from sparewheel.remediation.decide.survivors import strikes
+from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, reservation_name
+from sparewheel.remediation.stages import survivors
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.replacer import Check
+from sparewheel.remediation.stages.survivors import BEGUN, RESERVATION_FLAGS, RESERVATION_USERS
 from sparewheel.remediation.stages.views import pod_view, slurm_node_view
 from sparewheel.slurm.port import Slurm, SlurmError, SlurmReservation
 
-RESERVATION_FLAGS = frozenset({"MAINT", "IGNORE_JOBS"})
-"""MAINT: shown as maintenance, and accounted so. IGNORE_JOBS: made although a job may be there."""
-RESERVATION_USERS = ("root",)
-LIFT_LOOK_SECONDS = 0.1
 CLAIM_SECONDS = 3.0
-"""The strike waits for a claim no longer than this."""
-_BEGUN = timedelta(seconds=60)
-"""A reservation begins this long ago, so that a clock of ours that is ahead of Slurm's leaves no gap."""
+"""The claim may take so long; then the usual search goes on."""
+CLAIMS = 3
+"""Spares that are tried at the strike."""
 
 
-async def reserve(slurm: Slurm, slurm_node: str, now: datetime, others: Collection[str] = ()) -> None:
-    """Keep a Slurm node from all work, and ``others`` with it; what runs there runs on."""
+async def reserve(slurm: Slurm, slurm_node: str, now: datetime) -> None:
+    """Keep a Slurm node from all work; what runs there runs on."""
     await slurm.put_reservation(
         SlurmReservation(
             reservation_name(slurm_node),
-            nodes=(slurm_node, *sorted(others)),
+            nodes=(slurm_node,),
             users=RESERVATION_USERS,
             flags=RESERVATION_FLAGS,
-            start_time=now - _BEGUN,
+            start_time=now - BEGUN,
             end_time=now + RESERVED,
         )
     )
@@ -61,16 +58,14 @@ async def workers(kube: Kube, pool: GpuPool) -> list[PodView]:
 
 # -------------------------------------------------------------------- at the strike
 async def claim(incident: Incident) -> None:
-    """Claim a spare that stands by, before the strike. Whatever comes in the way: the usual search finds one later."""
-    pool, status = await incident.pool(), incident.record.status
-    takes = pool.spec.warm_spares and status.fence in {FenceKind.DOWN, FenceKind.REQUEUE}
-    if not takes or on_hold(incident.record) or stays_first(incident.record):
+    """Claim a spare that stands by, at the strike. Whatever comes in the way: the usual search finds one later."""
+    pool, has_one = await incident.pool(), incident.record.status.replacement.spare_host is not None
+    if not pool.spec.warm_spares or not strikes(incident.record) or has_one or stays_first(incident.record):
         return
     try:
         async with asyncio.timeout(CLAIM_SECONDS):
-            if status.replacement.spare_host is None:
-                await _claim(incident, pool)
-            await _hold(incident)
+            await _claim(incident, pool)
+            await survivors.put(incident)
     except (KubeError, CapacityError, SlurmError, TimeoutError) as error:
         why = str(error) or f"it took more than {CLAIM_SECONDS:g} s"
         log.warning("%s: no warm spare at the strike: %s", incident.name, why)
@@ -91,38 +86,35 @@ async def _claim(incident: Incident, pool: GpuPool) -> None:
         if refused or bad is None:
             return
         nodes = {host.spec.host: host.status.node_name or "" for host in await replacer.pool_hosts(pool)}
-        others = [host for host, node in nodes.items() if node not in standing_by]
-        choice = await replacer.claim_spare(pool, incident.owner, bad, others)
-        host = choice.host
+        others = [one for one, node in nodes.items() if node not in standing_by]
+        host, why = await _first_fit(incident, pool, bad, others)
         if host is None:
             return
-        fit = (await replacer.check_spare(pool, host, incident.owner)).check is Check.PASSED
         now = incident.now()
 
         def claimed(record: ReplacementRecord) -> None:
-            record.bad_host, record.spare_host, record.choice, record.message = bad, host, choice.why, ""
+            record.bad_host, record.spare_host, record.choice, record.message = bad, host, why, ""
             record.claimed_at = record.claimed_at or now
-            record.spare_slurm_node = standing_by.get(nodes[host]) if fit else None
+            record.spare_slurm_node = standing_by.get(nodes[host])
 
         await incident.update(begin_once(NodeStage.REPLACED, now), replacement(claimed))
 
 
-async def _hold(incident: Incident) -> None:
-    """Before the strike the survivors go behind the spare's reservation too.
-
-    Slurm frees them as they have saved, and the job can't start yet: any small job could have them before it.
-    """
-    found = incident.record.status.replacement
-    name = found.spare_slurm_node
-    if name is None or found.lifted_at is not None:
-        return
-    slurm, now = incident.ports.slurm, incident.now()
-    comes_back = {job.job_id for job in incident.record.status.jobs if not job.not_requeued_reason}
-    before = {job.job_id: job.slurm_nodes for job in incident.record.spec.jobs_seen}
-    jobs = [job for job in await slurm.jobs() if job.job_id in comes_back]
-    held = {node for job in jobs for node in (job.nodes or before.get(job.job_id, ()))}
-    incident.lead()
-    await reserve(slurm, name, now, held - {incident.record.spec.slurm_node, name})
+async def _first_fit(incident: Incident, pool: GpuPool, bad: str, others: Sequence[str]) -> tuple[str | None, str]:
+    """Claim the best spare that stands by and passes its checks now; ``others`` don't stand by. And why this one."""
+    replacer, passed_over = incident.ports.replacer, list(others)
+    for _ in range(CLAIMS):
+        choice = await replacer.claim_spare(pool, incident.owner, bad, passed_over)
+        if choice.host is None:
+            break
+        result = await replacer.check_spare(pool, choice.host, incident.owner)
+        if result.check is Check.PASSED:
+            return choice.host, choice.why
+        log.warning("%s: spare %s does not stand by: %s", incident.name, choice.host, result.why)
+        incident.lead()
+        await replacer.give_up(pool, choice.host, incident.owner, result.why, quarantine=False)
+        passed_over.append(choice.host)
+    return None, ""
 
 
 async def _standing_by(incident: Incident, pool: GpuPool) -> dict[str, str]:
@@ -137,34 +129,6 @@ async def _standing_by(incident: Incident, pool: GpuPool) -> dict[str, str]:
     return found
 
 
-# -------------------------------------------------------------------- once the job is ready for it
-async def lift_when_due(incident: Incident) -> float | None:
-    """Let jobs start on the warm spare as soon as the struck ones can; seconds until the next look, None: no more.
-
-    Then they are first in the queue, and all of their nodes become free at once.
-    """
-    record = incident.record.status.replacement
-    if not is_open(incident.record) or record.spare_slurm_node is None or record.lifted_at is not None:
-        return None
-    if not await _due(incident):
-        return LIFT_LOOK_SECONDS
-    incident.lead()
-    await incident.ports.slurm.delete_reservation(reservation_name(record.spare_slurm_node))
-    now = incident.now()
-
-    def lifted(record: ReplacementRecord) -> None:
-        record.lifted_at = record.lifted_at or now
-
-    await incident.update(replacement(lifted))
-    return None
-
-
-async def _due(incident: Incident) -> bool:
-    jobs = [job for job in job_track.open_jobs(incident) if not job.not_requeued_reason]
-    views = await job_track.see(incident, jobs)
-    return lift_due(incident.record, [(job, views.get(job.job_id, Gone())) for job in jobs], incident.now())
-
-
 # -------------------------------------------------------------------- after it
 async def finish(incident: Incident) -> bool:
     """The worker on the admitted spare takes work, whatever its name; then the struck Slurm node is no longer owned."""
@@ -175,8 +139,9 @@ async def finish(incident: Incident) -> bool:
         return False
     name, slurm = here[0].hostname, incident.ports.slurm
     node = next((slurm_node_view(node) for node in await slurm.nodes() if node.name == name), None)
-    if node is None or not node.registered or not await _due(incident):
+    if node is None or not node.registered or not await survivors.jobs_are_ready(incident):
         return False
+    await survivors.put(incident, name)  # it comes into service behind the hold
     incident.lead()
     await slurm.delete_reservation(reservation_name(name))
     if node.states & OUT and left_behind(node.reason):
@@ -187,6 +152,7 @@ async def finish(incident: Incident) -> bool:
         return await incident.update(leave_slurm(theirs))
     if not in_service(node):
         return False
+    await survivors.free(incident)
     return await incident.update(*_took_over(incident, name))
 
 
@@ -202,10 +168,11 @@ def _took_over(incident: Incident, name: str) -> Sequence[Change]:
 
 
 async def put_back(incident: Incident) -> None:
-    """The spare is given up after its reservation was lifted: no work there, and what has started is requeued."""
+    """The spare is given up after jobs could start on it: no work there, and what has started is requeued."""
     record = incident.record.status.replacement
     if record.spare_slurm_node is None or record.lifted_at is None:
         return
+    await survivors.again(incident)
     incident.lead()
     await reserve(incident.ports.slurm, record.spare_slurm_node, incident.now())
     reason = slurm_reason(incident.name, f"spare {record.spare_host} is given up")

@@ -130,13 +130,7 @@ async def _do_pod(incident: Incident, todo: Todo) -> bool:
 
 
 async def spare_pass(incident: Incident) -> float | None:
-    """The search for a spare, beside the grace; a warm one is given free as soon as the struck jobs can have it."""
-    lift = await takeover.lift_when_due(incident)
-    pause = await _search(incident)
-    return min((one for one in (lift, pause) if one is not None), default=None)
-
-
-async def _search(incident: Incident) -> float | None:
+    """The search for a spare, beside the grace."""
     try:
         pool = await incident.pool()
     except NotFoundError:

@@ -276,6 +276,12 @@ async def test_only_a_free_spare_that_passes_its_checks_is_opened_to_workers(sce
     node = scene.kube.peek(NODE, "gpu-3")
     assert node is not None
     assert node["spec"]["taints"] == [{"key": TAINT_SPARE, "effect": "NoSchedule", "value": SPARE_WARM}]
+    for _ in range(2):
+        await scene.replacer.unseat(scene.pool, "gpu-3")
+    await scene.replacer.unseat(scene.pool, "gpu-1")
+    node = scene.kube.peek(NODE, "gpu-3")
+    assert node is not None
+    assert node["spec"]["taints"] == [{"key": TAINT_SPARE, "effect": "NoSchedule"}], "warm spares were switched off"
     assert (await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())).host == "gpu-3"
     assert (await scene.replacer.seat(scene.pool, "gpu-3")).check is Check.WAIT, "it is somebody's now"
     await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sparewheel.api.remediation import NodeStage, Remediation
+from sparewheel.api.remediation import FenceKind, NodeStage, Remediation
 from sparewheel.kube.lease import held
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import NODE, REMEDIATION, ConflictError, UnavailableError
@@ -20,9 +20,10 @@ from sparewheel.remediation.controller.settings import read_settings
 from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.decide.record import begin_once, end
 from sparewheel.remediation.stages.fenced import parse_version
+from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.journal import Journal, RecordGoneError
 from tests.support.clocks import LoopClock
-from tests.support.incidents import at, remediation
+from tests.support.incidents import at, fenced, remediation
 from tests.support.world import World, until
 
 SPACE = "sparewheel"
@@ -267,6 +268,28 @@ async def test_a_pool_is_reconciled_under_its_lease_and_the_lease_given_back() -
         assert await pools.look("gpu") == 10.0, "somebody else drives"
     assert len(looked) == 2
     assert await pools.look("nothing") is None
+    await leases.drop_all()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.looptime
+async def test_a_pool_is_looked_at_while_its_incident_waits_for_a_person_alone() -> None:
+    world = World()
+    controller = world.controller()
+    running = asyncio.create_task(controller.watches.run())
+    await controller.watches.synced()
+    leases = PoolLeases(world.kube, world.clock, SPACE, "me", "test")
+
+    async def reconcile(pool: str, check: object) -> Result:
+        return Result(settled=True)
+
+    pools, record = Pools(controller.state, leases, reconcile, check=lambda: None), fenced()
+    controller.state.taken[record.metadata.name] = Incident(controller.ports, Journal(world.kube, record))
+    assert await pools.look("gpu") == 10.0, "it may claim a spare"
+    record.status.fence = FenceKind.CORDON
+    assert await pools.look("gpu") == 60.0, "its spares are looked after"
     await leases.drop_all()
     running.cancel()
     with suppress(asyncio.CancelledError):

@@ -73,13 +73,22 @@ def test_an_expedited_job_that_slurm_requeued_itself_is_known_from_memory() -> N
     [
         ({"batch": False}, "srun or salloc"),
         ({"requeue": False}, "--no-requeue"),
-        ({"het": True}, "heterogeneous"),
     ],
 )
 def test_a_job_that_does_not_come_back_says_why(fields: dict[str, Any], words: str) -> None:
     (record,) = found(job(**fields))
     assert words in record.not_requeued_reason
     assert words in follow_text(record)
+
+
+def test_a_heterogeneous_job_comes_back_as_a_whole() -> None:
+    first = job(job_id=46, het_job_id=46, nodes=frozenset({"gpu-1"}), expedited=False)
+    second = job(job_id=47, het_job_id=46, nodes=frozenset({"gpu-0"}), expedited=False)
+    other = job(job_id=48, nodes=frozenset({"gpu-2"}))
+    records = found(first, second, other)
+    assert sorted(record.job_id for record in records) == [46, 47]
+    assert not any(record.not_requeued_reason for record in records)
+    assert "heterogeneous" in why_not(second, crashed=True)
 
 
 def test_an_array_task_comes_back_by_slurm_but_not_when_it_had_ended_by_itself() -> None:

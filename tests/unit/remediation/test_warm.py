@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
 from sparewheel.api.names import REASON_REGISTERS, REASON_UNRESERVED
-from sparewheel.api.remediation import FenceKind
-from sparewheel.remediation.decide.observations import Gone, JobView, SlurmNodeView
+from sparewheel.remediation.decide.observations import SlurmNodeView
 from sparewheel.remediation.decide.slurm_return import slurm_reason
 from sparewheel.remediation.decide.warm import (
     OUT,
+    InHand,
     Place,
     Reservation,
     WarmAction,
     Worker,
+    clearing_actions,
     left_behind,
-    lift_due,
     next_actions,
     place_of,
     protected,
 )
 from tests.support.clocks import START
-from tests.support.incidents import at, fenced, job, worker
+from tests.support.incidents import at, worker
 
 NOW = START
 OWNER = "pool/gpu"
@@ -62,18 +62,33 @@ def host(phase: HostPhase, owner: str = "") -> GpuHost:
     ],
 )
 def test_the_host_tells_what_its_worker_is(phase: HostPhase, owner: str, place: Place) -> None:
-    incidents = {"remediation/open": "elsewhere"}
-    assert place_of(worker(node_name="h3"), {"h3": host(phase, owner)}, incidents, (), OWNER) is place
+    taken = InHand(owners={"remediation/open"}, nodes={"elsewhere"})
+    assert place_of(worker(node_name="h3"), {"h3": host(phase, owner)}, taken, OWNER) is place
 
 
 def test_a_struck_node_and_a_struck_worker_are_their_incidents() -> None:
-    hosts, incidents = {"h3": host(HostPhase.ACTIVE)}, {"remediation/open": "h3"}
-    assert place_of(worker(node_name="h3"), hosts, incidents, (), OWNER) is Place.OTHERS
-    assert place_of(worker(node_name=""), hosts, {}, {"gpu-0"}, OWNER) is Place.OTHERS
-    assert place_of(worker(node_name=""), hosts, {}, (), OWNER) is Place.NOWHERE
-    assert place_of(worker(node_name="h9"), hosts, {}, (), OWNER) is Place.OTHERS
+    hosts = {"h3": host(HostPhase.ACTIVE)}
+    assert place_of(worker(node_name="h3"), hosts, InHand(nodes={"h3"}), OWNER) is Place.OTHERS
+    assert place_of(worker(node_name=""), hosts, InHand(struck={"gpu-0"}), OWNER) is Place.OTHERS
+    assert place_of(worker(node_name=""), hosts, InHand(), OWNER) is Place.NOWHERE
+    assert place_of(worker(node_name="h9"), hosts, InHand(), OWNER) is Place.OTHERS
     leaving = worker(node_name="h3", deletion_due=at(9))
-    assert place_of(leaving, hosts, {}, (), OWNER) is Place.OTHERS
+    assert place_of(leaving, hosts, InHand(), OWNER) is Place.OTHERS
+
+
+def test_a_claim_in_an_incidents_journal_counts_before_it_is_seen_on_the_host() -> None:
+    hosts = {"h3": host(HostPhase.SPARE)}
+    assert place_of(worker(node_name="h3"), hosts, InHand(spares={"h3"}), OWNER) is Place.OTHERS
+    assert place_of(worker(node_name="h3"), hosts, InHand(spares={""}), OWNER) is Place.SPARE
+
+
+def test_a_pool_without_warm_spares_lifts_what_they_left_on_members_and_touches_no_other_word() -> None:
+    member = spare(place=Place.MEMBER, slurm=REGISTERED, reservation=LASTING)
+    assert clearing_actions(member) == (WarmAction.LIFT, WarmAction.RESUME)
+    assert clearing_actions(spare(slurm=REGISTERED, reservation=LASTING)) == ()
+    for words in ("bad HBM, kim", "slurm-operator: Pod is terminating", slurm_reason("gpu-7-xid-79-0", "XID 79")):
+        drained = SlurmNodeView("gpu-2", frozenset({"IDLE", "DRAIN"}), words)
+        assert clearing_actions(spare(place=Place.MEMBER, slurm=drained)) == ()
 
 
 def spare(**fields: object) -> Worker:
@@ -156,25 +171,3 @@ def test_never_in_service_without_protection(
         assert slurm is not None
         assert slurm.states & OUT
         assert slurm.reason != "bad HBM"
-
-
-@pytest.mark.parametrize(
-    ("view", "due"),
-    [
-        (job(), False),
-        (job(states={"PENDING", "COMPLETING", "EXPEDITING"}, restart_count=1), False),
-        (job(states={"PENDING", "EXPEDITING"}, restart_count=1), True),
-        (job(states={"PENDING", "REQUEUE_HOLD"}, state_reason="JobHeldUser", restart_count=1), False),
-        (job(restart_count=1), True),
-        (job(states={"COMPLETED"}), True),
-        (Gone(), True),
-    ],
-)
-def test_the_spare_is_free_once_the_struck_job_can_have_it(view: JobView | Gone, due: bool) -> None:
-    record = fenced(struck=1.0)
-    struck = [(record.status.jobs[0], view)]
-    assert lift_due(record, struck, at(2)) is due
-    assert lift_due(record, struck, at(1 + record.spec.grace_seconds + 6)), "the grace is over"
-    assert lift_due(record, [], at(2)), "nobody waits for it"
-    record.status.fence = FenceKind.DRAIN
-    assert lift_due(record, struck, at(2)), "jobs on a drained node run on"

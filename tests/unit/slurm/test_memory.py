@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from sparewheel.slurm.memory import MemoryJob, MemorySlurm
@@ -118,9 +120,21 @@ async def test_faults_on_demand(slurm: MemorySlurm) -> None:
     assert "DOWN" in (await slurm.node("gpu-0")).states
 
 
+async def test_a_job_that_lacks_a_node_blocks_nobody_until_its_survivors_are_reserved(
+    slurm: MemorySlurm, clock: StillClock
+) -> None:
+    await slurm.put_reservation(SlurmReservation("hold", ("gpu-1",), end_time=clock.now() + timedelta(seconds=60)))
+    await slurm.set_node_state("gpu-0", ["DOWN"], "sparewheel: XID 79")
+    slurm.submit(MemoryJob(3, node_count=1))
+    clock.seconds += 30
+    assert (await slurm.job(3)).states == {"PENDING"}
+    clock.seconds += 31
+    assert (await slurm.job(3)).nodes == ("gpu-1",), "a reservation that has ended keeps nobody out"
+
+
 async def test_nothing_starts_behind_a_reservation(slurm: MemorySlurm, clock: StillClock) -> None:
     slurm.add_node("gpu-2", drain_reason="registers")
-    reservation = SlurmReservation("spare", ("gpu-2",), end_time=clock.now())
+    reservation = SlurmReservation("spare", ("gpu-2",), end_time=clock.now() + timedelta(hours=1))
     with pytest.raises(SlurmError, match="Invalid node name"):
         await slurm.put_reservation(SlurmReservation("none", ("gpu-9",)))
     await slurm.put_reservation(reservation)

@@ -1,0 +1,177 @@
+"""Keeps a struck job's survivors, and the node that joins them, from all other work until it can have them at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+
+from sparewheel.api.remediation import NodeStage, RemediationStatus, ReplacementRecord
+from sparewheel.remediation.decide.observations import Gone
+from sparewheel.remediation.decide.record import Change, copy, ended, replacement
+from sparewheel.remediation.decide.survivors import (
+    HELD,
+    RENEW_SECONDS,
+    Seen,
+    held_nodes,
+    hold_name,
+    holds_back,
+    jobs_ready,
+    lift_due,
+    room,
+    strikes,
+    survivors_of,
+    waiting,
+)
+from sparewheel.remediation.decide.warm import reservation_name
+from sparewheel.remediation.stages import jobs as job_track
+from sparewheel.remediation.stages.incident import Incident, log
+from sparewheel.slurm.port import SlurmError, SlurmReservation, SlurmUnavailableError
+
+RESERVATION_FLAGS = frozenset({"MAINT", "IGNORE_JOBS"})
+"""MAINT: shown as maintenance, and may overlap others. IGNORE_JOBS: made although a job may be there."""
+RESERVATION_USERS = ("root",)
+BEGUN = timedelta(seconds=60)
+"""A reservation begins this long ago, so that a clock of ours that is ahead of Slurm's leaves no gap."""
+LOOK_SECONDS = 0.1
+JOIN_LOOK_SECONDS = 0.5
+BEGIN_SECONDS = 3.0
+"""The strike waits for its hold no longer than this."""
+
+
+async def begin(incident: Incident, nodes_of: Mapping[int, Collection[str]]) -> None:
+    """Before the strike frees them. Whatever comes in the way costs the job its place at worst."""
+    record = incident.record
+    names = record.status.owned.held_nodes or survivors_of(record, nodes_of)
+    if not names or not strikes(record) or record.status.replacement.lifted_at is not None:
+        return
+    incident.stage(_keeps(names))
+    try:
+        async with asyncio.timeout(BEGIN_SECONDS):
+            await put(incident)
+    except (SlurmUnavailableError, TimeoutError) as error:
+        log.warning("%s: %s are not held yet: %s", incident.name, ", ".join(names), error or "no answer in time")
+
+
+def _keeps(names: list[str]) -> Change:
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        new.owned.held_nodes = new.owned.held_nodes or names
+        return new
+
+    return change
+
+
+async def put(incident: Incident, *more: str) -> None:
+    """Make or renew the hold; ``more``: Slurm nodes that come into service behind it."""
+    names = held_nodes(incident.record)
+    if names:
+        await _put(incident, {*names, *more})
+
+
+async def again(incident: Incident) -> None:
+    """What was lifted is held again: the spare that joined the jobs is given up, and they will lack a node."""
+    kept = incident.record.status.owned.held_nodes
+    if kept:
+        await _put(incident, {*kept, incident.record.spec.slurm_node or kept[0]})
+
+
+async def _put(incident: Incident, names: Collection[str]) -> None:
+    """One that is refused is not asked for again at once, and nothing waits for it: the job may lose its place."""
+    clock, now = incident.ports.clock, incident.now()
+    wanted = SlurmReservation(
+        hold_name(incident.name),
+        nodes=tuple(sorted(names)),
+        users=RESERVATION_USERS,
+        flags=RESERVATION_FLAGS,
+        start_time=now - BEGUN,
+        end_time=now + HELD,
+    )
+    incident.lead()
+    try:
+        await incident.ports.slurm.put_reservation(wanted)
+        incident.held = frozenset(names)
+    except SlurmUnavailableError:
+        raise
+    except SlurmError as error:
+        log.warning("%s: %s are not held: %s", incident.name, ", ".join(wanted.nodes), error)
+    incident.held_monotonic = clock.monotonic_seconds()
+
+
+async def look(incident: Incident) -> float | None:
+    """Let the struck jobs have their nodes as soon as they can have all; seconds until the next look, None: no more."""
+    record = incident.record
+    if not ended(record.status, NodeStage.FENCED) or not holds_back(record):
+        return None
+    jobs = await see(incident)
+    ready = jobs_ready(record, jobs, incident.now())
+    if ready and lift_due(record, jobs, incident.now(), room=await _room(incident, jobs)):
+        await lift(incident)
+        return None
+    now, renewed = incident.ports.clock.monotonic_seconds(), incident.held_monotonic
+    if renewed is None or now - renewed >= RENEW_SECONDS:
+        await put(incident)
+    return JOIN_LOOK_SECONDS if ready else LOOK_SECONDS
+
+
+async def see(incident: Incident) -> list[Seen]:
+    """The struck jobs that come back, as they are now."""
+    jobs = [job for job in job_track.open_jobs(incident) if not job.not_requeued_reason]
+    views = await job_track.see(incident, jobs)
+    return [(job, views.get(job.job_id, Gone())) for job in jobs]
+
+
+async def jobs_are_ready(incident: Incident) -> bool:
+    return jobs_ready(incident.record, await see(incident), incident.now())
+
+
+async def _room(incident: Incident, jobs: list[Seen]) -> bool:
+    """Are enough other nodes free that the jobs need no spare? Not asked where one stands by.
+
+    A node shows only seconds later that it is reserved (seen on 26.05), so that is read from the reservations.
+    """
+    lack = waiting(jobs)
+    if incident.record.status.replacement.spare_slurm_node is not None or not lack:
+        return False
+    slurm = incident.ports.slurm
+    kept = {name for one in await slurm.reservations() for name in one.nodes}
+    nodes = [node for node in await slurm.nodes() if node.name not in kept]
+    for partition in {job.partition for job in lack}:
+        wanted = set(partition.split(","))
+        states = [node.states for node in nodes if wanted & set(node.partitions)]
+        if not room(states, sum(job.partition == partition for job in lack)):
+            return False
+    return True
+
+
+async def lift(incident: Incident) -> None:
+    """All of them become free at once: a spare's own reservation goes first, while the hold still covers it."""
+    record = incident.record.status.replacement
+    slurm = incident.ports.slurm
+    incident.lead()
+    if record.spare_slurm_node is not None:
+        if record.spare_slurm_node not in incident.held:
+            await put(incident)
+        await slurm.delete_reservation(reservation_name(record.spare_slurm_node))
+    await free(incident)
+    now = incident.now()
+
+    def lifted(record: ReplacementRecord) -> None:
+        record.lifted_at = record.lifted_at or now
+
+    await incident.update(replacement(lifted))
+
+
+async def free(incident: Incident) -> None:
+    """Delete the hold, where there is one. To be journalled by the caller."""
+    if held_nodes(incident.record):
+        incident.lead()
+        await incident.ports.slurm.delete_reservation(hold_name(incident.name))
+
+
+async def drop(incident: Incident) -> None:
+    """The incident ends. A hold that can't be deleted now ends by itself."""
+    try:
+        await free(incident)
+    except SlurmError as error:
+        log.warning("%s: its hold stays until it ends by itself: %s", incident.name, error)

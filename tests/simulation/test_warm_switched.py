@@ -1,0 +1,91 @@
+"""A pool switched from warm spares to none and back while it runs, and two pools side by side; in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sparewheel.api.names import REASON_REGISTERS, SPARE_WARM, TAINT_SPARE
+from sparewheel.kube.port import POD
+from sparewheel.remediation.decide.warm import reservation_name
+from sparewheel.remediation.stages.takeover import reserve
+from sparewheel.slurm.memory import MemoryNode
+from tests.support.play import playing, ready, spare_of, training
+from tests.support.world import POOL, SLURM_NAMESPACE, World, until
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_switched_off_the_reservations_go_from_those_that_serve() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        spare = spare_of(world)
+        world.put_pool(warm_spares=False)
+        world.capacity.hosts["gpu-3"].phase = "Active"
+        await until(lambda: reservation_name(spare) not in world.slurm.reservation_table)
+
+
+async def test_switched_off_a_reservation_goes_also_when_its_worker_is_just_not_there() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        world.slurm.node_table[f"{POOL}-9"] = MemoryNode(f"{POOL}-9")
+        await reserve(world.slurm, f"{POOL}-9", world.clock.now())
+        world.put_pool(warm_spares=False)
+        await until(lambda: reservation_name(f"{POOL}-9") not in world.slurm.reservation_table)
+
+
+async def test_a_pool_without_warm_spares_leaves_those_of_a_pool_whose_name_begins_alike() -> None:
+    world = World()
+    async with playing(world):
+        for name in (f"{POOL}-big-2", f"{POOL}-7"):
+            world.slurm.node_table[name] = MemoryNode(name, down=True)
+            await reserve(world.slurm, name, world.clock.now())
+        world.put_pool(max_concurrent_replacements=2)
+        await until(lambda: reservation_name(f"{POOL}-7") not in world.slurm.reservation_table)
+        await asyncio.sleep(5)
+        assert reservation_name(f"{POOL}-big-2") in world.slurm.reservation_table
+
+
+def spare_taint(world: World) -> str:
+    (taint,) = [one for one in world.node("gpu-3")["spec"]["taints"] if one["key"] == TAINT_SPARE]
+    return taint.get("value", "")
+
+
+async def test_switched_off_and_on_again_no_job_lands_on_the_spare_and_it_stands_by_once_more() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job, spare = await training(world), spare_of(world)
+        small = world.submit(9, 1)
+        world.warm = False  # the worker set has one worker less
+        world.put_pool(warm_spares=False)
+        world.kube.drop(POD, spare, SLURM_NAMESPACE)
+        world.slurm.node_table[spare].down = True
+        world.slurm.give_reason(spare, "slurm-operator: Pod is terminating")
+        await until(lambda: not world.slurm.reservation_table and spare_taint(world) == "", 20)
+        assert small.state == "PENDING"
+        world.warm = True
+        world.slurm.node_table[spare].down = False  # as Slinky does once, for a worker that moved
+        world.slurm.node_table[spare].drain = True
+        world.put_pool(warm_spares=True)
+        await until(lambda: world.worker_nodes().get(spare) == "gpu-3", 20)
+        assert reservation_name(spare) in world.slurm.reservation_table, "before it came up"
+        world.slurm.give_reason(spare, "")
+        await until(lambda: not world.slurm.node_table[spare].drain, 20)
+        assert spare_taint(world) == SPARE_WARM
+        assert (job.restart_count, small.state) == (0, "PENDING")
+
+
+async def test_a_member_that_registered_drained_serves_also_when_warm_spares_are_switched_off_just_then() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        member = next(name for name, node in world.worker_nodes().items() if node == "gpu-1")
+        world.put_pool(warm_spares=False)
+        world.slurm.node_table[member].drain = True
+        world.slurm.give_reason(member, REASON_REGISTERS)
+        world.put_pool(warm_spares=False, max_concurrent_replacements=3)
+        await until(lambda: not world.slurm.node_table[member].drain, 10)

@@ -1,0 +1,136 @@
+"""What is kept from other work after a strike, and when the struck jobs may have it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation
+from sparewheel.remediation.decide.observations import Gone, JobView
+from sparewheel.remediation.decide.survivors import (
+    LONGEST,
+    NO_SPARE,
+    held_nodes,
+    holds_back,
+    jobs_ready,
+    lift_due,
+    room,
+    survivors_of,
+)
+from tests.support.incidents import at, claimed, fenced, job
+
+WAITS = job(states={"PENDING", "EXPEDITING"}, restart_count=1, nodes=frozenset())
+SAVES = job(states={"PENDING", "COMPLETING", "EXPEDITING"}, restart_count=1)
+
+
+def held(*, spare: bool = True) -> Remediation:
+    record = fenced(struck=1.0)
+    record.status.owned.held_nodes = ["gpu-1"]
+    return claimed(record) if spare else record
+
+
+def seen(record: Remediation, view: JobView | Gone) -> list[tuple[JobRecord, JobView | Gone]]:
+    return [(record.status.jobs[0], view)]
+
+
+@pytest.mark.parametrize(
+    ("view", "ready"),
+    [
+        (job(), False),
+        (SAVES, False),
+        (WAITS, True),
+        (job(states={"PENDING", "REQUEUE_HOLD"}, state_reason="JobHeldUser", restart_count=1), False),
+        (job(restart_count=1), True),
+        (job(states={"COMPLETED"}), True),
+        (Gone(), True),
+    ],
+)
+def test_the_jobs_are_ready_once_they_wait_for_nothing_but_nodes(view: JobView | Gone, ready: bool) -> None:
+    record = held()
+    assert jobs_ready(record, seen(record, view), at(2)) is ready
+    assert jobs_ready(record, seen(record, view), at(1 + record.spec.grace_seconds + 6)), "the grace is over"
+    assert jobs_ready(record, [], at(2)), "nobody waits"
+
+
+def test_a_job_that_crashed_and_is_not_requeued_yet_is_waited_for() -> None:
+    record = held()
+    record.status.jobs[0].crashed_by_itself = True
+    assert not jobs_ready(record, seen(record, job(states={"FAILED"})), at(2))
+
+
+def test_on_older_slurm_a_job_is_ready_once_it_was_given_priority_and_may_begin() -> None:
+    record = held()
+    record.status.fence = FenceKind.REQUEUE
+    plain = record.status.jobs[0].model_copy(update={"expedited": False})
+    assert not jobs_ready(record, [(plain, WAITS)], at(2))
+    ahead = plain.model_copy(update={"requeued_at": at(2)})
+    delayed = job(states={"PENDING"}, state_reason="BeginTime", restart_count=1)
+    assert not jobs_ready(record, [(ahead, delayed)], at(2))
+    assert jobs_ready(record, [(ahead, WAITS)], at(2))
+
+
+def test_survivors_wait_for_the_spare_and_all_go_at_once() -> None:
+    record = held()
+    assert held_nodes(record) == ["gpu-0", "gpu-1"], "the struck node comes into service behind the hold"
+    assert not lift_due(record, seen(record, WAITS), at(30), room=False)
+    assert lift_due(record, seen(record, WAITS), at(30), room=True), "it can start elsewhere"
+    record.status.replacement.slurm_restored_at = at(20)
+    assert lift_due(record, seen(record, WAITS), at(30), room=False)
+    assert not lift_due(record, seen(record, SAVES), at(30), room=True), "a rival could have the others"
+    record.status.replacement.lifted_at = at(31)
+    assert held_nodes(record) == []
+    assert not holds_back(record)
+
+
+def test_a_warm_spare_joins_as_it_is() -> None:
+    record = held()
+    record.status.replacement.spare_slurm_node = "gpu-2"
+    assert held_nodes(record) == ["gpu-1", "gpu-2"]
+    assert lift_due(record, seen(record, WAITS), at(3), room=False)
+
+
+def test_survivors_are_not_kept_for_a_spare_that_does_not_come() -> None:
+    record = held(spare=False)
+    assert not lift_due(record, seen(record, WAITS), at(1 + NO_SPARE.total_seconds()), room=False)
+    assert lift_due(record, seen(record, WAITS), at(2 + NO_SPARE.total_seconds()), room=False)
+    record = held()
+    assert not lift_due(record, seen(record, WAITS), at(1 + LONGEST.total_seconds()), room=False)
+    assert lift_due(record, seen(record, WAITS), at(2 + LONGEST.total_seconds()), room=False)
+    record.status.owned.foreign_reason = "bad HBM, kim"
+    assert lift_due(record, seen(record, WAITS), at(30), room=False), "nobody will bring the node back"
+
+
+def test_nothing_is_kept_for_jobs_that_run_on_or_do_not_come_back() -> None:
+    record = held()
+    record.status.fence = FenceKind.DRAIN
+    assert lift_due(record, seen(record, job()), at(2), room=False)
+    lost = record.status.jobs[0].model_copy(update={"job_id": 8, "not_requeued_reason": "it was --no-requeue"})
+    record.status.jobs.append(lost)
+    assert survivors_of(record, {7: {"gpu-0", "gpu-1"}, 8: {"gpu-0", "gpu-5"}}) == ["gpu-1"]
+    record.status.outcome = Outcome.CANCELLED
+    assert not holds_back(record)
+
+
+IDLE, BUSY = frozenset({"IDLE", "DYNAMIC_NORM"}), frozenset({"ALLOCATED"})
+
+
+def test_there_is_room_where_other_nodes_are_free() -> None:
+    down = frozenset({"DOWN"})
+    assert room([IDLE, BUSY, down], 1)
+    assert not room([BUSY, down, IDLE | {"DRAIN"}, IDLE | {"COMPLETING"}], 1)
+    assert not room([IDLE, BUSY], 2)
+
+
+STATES = st.sampled_from([WAITS, SAVES, job(), job(restart_count=1), Gone(), job(states={"FAILED"})])
+
+
+@given(views=st.lists(STATES, max_size=3), seconds=st.floats(1, 700), spare=st.booleans(), free=st.booleans())
+def test_never_before_all_are_ready_and_never_for_ever(
+    views: list[JobView | Gone], seconds: float, spare: bool, free: bool
+) -> None:
+    record = held(spare=spare)
+    jobs = [(record.status.jobs[0], view) for view in views]
+    due = lift_due(record, jobs, at(seconds), room=free)
+    assert not due or jobs_ready(record, jobs, at(seconds))
+    assert lift_due(record, jobs, at(seconds + LONGEST.total_seconds() + 1), room=free)
