@@ -7,7 +7,7 @@ PYTHON ?= python3
 # `with PROFILE` sets up a profile of the toolchain, then runs what follows inside it.
 with = $(PYTHON) -m lab.toolchain run $(1) --
 
-.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-lab bench soak lint format \
+.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-lab bench soak lint format policy \
 	lab-up lab-down lab-status lab-reset setup env requirements clean
 
 help: ## Say what each target does.
@@ -45,6 +45,9 @@ soak: ## Play 100,000 seeded schedules of faults and trouble in memory; SOAK="--
 
 lint: ## Check style, types, layers, dependencies and shell scripts.
 	@$(call with,python) python -m lab.toolchain.lint
+
+policy: ## Judge FILES (exported state, preview's JSON, manifests, a stack's file) by the rules of docs/policies.md.
+	@$(call with,python) python -m policies $(FILES)
 
 format: ## Rewrite the Python files in the project's style.
 	@$(call with,python) ruff format .

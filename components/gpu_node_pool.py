@@ -156,7 +156,7 @@ class GpuNodePool(pulumi.ComponentResource):
             kind="GpuPool",
             metadata=raw(own_metadata(pool.name, access.kinds)),
             spec=spec.model_dump(mode="json", by_alias=True, exclude_none=True),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, protect=pool.protect),
         )
         workers = slinky("NodeSet", pool.name, node_set_spec(pool, images, grace_seconds), self, workers_after)
         PoolCapacity(
@@ -166,6 +166,6 @@ class GpuNodePool(pulumi.ComponentResource):
             pool=pool.name,
             spec=spec,
             deadline_seconds=pool.deadline_seconds,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[wanted, workers]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[wanted, workers], protect=pool.protect),
         )
         self.register_outputs({})

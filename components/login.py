@@ -25,7 +25,15 @@ from stacks.slurm import Login as LoginConfig
 NO_DIRECTORY = "[sssd]\nservices = nss\ndomains = none\n\n[domain/none]\nid_provider = files\n"
 """The operator wants a file for SSSD; our accounts come from the stack's config, by libnss-extrausers."""
 SERVICE = "login-ssh"
-SSHD_CONFIG = f"AuthorizedKeysFile {KEYS_FOLDER}/%u\nPasswordAuthentication no\nStrictModes no\n"
+SSHD_CONFIG = "\n".join(
+    [
+        f"AuthorizedKeysFile {KEYS_FOLDER}/%u",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "PermitRootLogin no",
+        "StrictModes no\n",
+    ]
+)
 """The keys' folder is a ConfigMap: kubelet mounts it read-only, but with a mode that lets all write, and sshd's own
 check of modes would refuse every key in it."""
 
@@ -82,6 +90,7 @@ class Login(pulumi.ComponentResource):
         port: dict[str, Any] = {"name": "ssh", "port": 22, "targetPort": 22}
         if config.service.node_port is not None:
             port["nodePort"] = config.service.node_port
+        ranges = list(config.service.source_ranges)
         return k8s.core.v1.Service(
             SERVICE,
             metadata={"name": SERVICE, "namespace": SLURM_NAMESPACE},
@@ -90,6 +99,7 @@ class Login(pulumi.ComponentResource):
                     "type": config.service.type,
                     "selector": {"app.kubernetes.io/name": "login", "app.kubernetes.io/instance": LOGIN},
                     "ports": [port],
+                    **({"loadBalancerSourceRanges": ranges} if ranges else {}),
                 }
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[login]),

@@ -57,6 +57,7 @@ class Pool(Area):
     node_lost_seconds: float = Field(default=40.0, gt=0)
     drain_deadline_seconds: int = Field(default=300, ge=0)
     deadline_seconds: int = Field(default=1800, ge=10, description="how long an up waits for this pool's hosts")
+    protect: bool = Field(default=False, description="a destroy refuses to release the pool's machines")
     dry_run: bool = False
     fault_overrides: FaultRules = Field(
         default_factory=dict[str, FaultRule], description="on this pool's nodes, by fault code; wins over the stack's"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sparewheel.api.gpu_pool import MAX_GRACE_SECONDS
 from stacks.base import AbsolutePath, Area, SecretName
@@ -153,10 +154,29 @@ class User(Area):
         return keys
 
 
+def _network(value: str) -> str:
+    try:
+        ipaddress.ip_network(value)
+    except ValueError:
+        msg = f"{value!r} is no network such as 198.51.100.0/24"
+        raise ValueError(msg) from None
+    return value
+
+
 class LoginService(Area):
     type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "LoadBalancer"
+    source_ranges: list[Annotated[str, AfterValidator(_network)]] = Field(
+        default_factory=list[str], description="networks from which people log in, with LoadBalancer"
+    )
     node_port: int | None = Field(default=None, ge=30000, le=32767, description="port on every host, with NodePort")
     address: str | None = Field(default=None, description="name or address that users type, for the stack's outputs")
+
+    @model_validator(mode="after")
+    def _ranges_are_kept(self) -> Self:
+        if self.source_ranges and self.type != "LoadBalancer":
+            msg = f"source_ranges work with type LoadBalancer only, and this is {self.type}"
+            raise ValueError(msg)
+        return self
 
 
 class Login(Area):

@@ -28,6 +28,9 @@ KEY_BYTES: Final = {
 }
 """Length of ``key`` by type or curve; a point is uncompressed."""
 
+MIN_RSA_BITS: Final = 3072
+"""As strong as 128 bits (NIST SP 800-57); a policy asks for it, the config does not."""
+
 
 def why_no_key(line: str) -> str:
     """What is wrong with a line of a public key file, in words that follow the setting's name; empty: it is a key."""
@@ -48,6 +51,14 @@ def why_no_key(line: str) -> str:
     if not _whole(kind, dict(zip(FIELDS[kind], values, strict=False)), len(values)):
         return f"{_shown(line)} is cut short or mistyped; copy the whole line of the .pub file"
     return ""
+
+
+def rsa_bits(line: str) -> int | None:
+    """Length of an RSA key's modulus; None for what is no RSA key."""
+    if why_no_key(line) or not line.strip().startswith("ssh-rsa"):
+        return None
+    _, _, modulus = _strings(base64.b64decode(line.split()[1]))
+    return int.from_bytes(modulus, "big").bit_length()
 
 
 def _strings(body: bytes) -> Iterator[bytes]:

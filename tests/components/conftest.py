@@ -82,6 +82,9 @@ class Registered:
     retained: bool
     custom: bool
     secret_inputs: set[str]
+    protect: bool
+    wire: dict[str, Any]
+    """The inputs as they are sent, secrets marked."""
 
 
 class Mocks(pulumi_mocks.Mocks):
@@ -124,6 +127,8 @@ class Monitor(pulumi_mocks.MockMonitor):
                     retained=request.retainOnDelete,
                     custom=request.custom,
                     secret_inputs={key for key, value in plain.items() if _is_secret(value)},
+                    protect=request.protect,
+                    wire=plain,
                 )
             )
         return response

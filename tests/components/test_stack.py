@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 from components.kinds_served import digest
-from policies.rules import RULES
 from tests.components.conftest import SECRETS, Run, Stack
 
 
@@ -135,9 +134,3 @@ def test_nothing_of_ours_may_do_everything(run_stack: Run, raw: dict[str, Any]) 
             if rule["resources"] == ["secrets"]:
                 assert rule["verbs"] == ["get"], role.name
                 assert rule["resourceNames"], f"{role.name} reads every secret"
-
-
-def test_the_stack_keeps_its_own_policies(run_stack: Run, raw: dict[str, Any]) -> None:
-    for resource in run_stack(raw).resources:
-        for rule in RULES:
-            assert list(rule(resource.type, resource.inputs)) == [], resource.name

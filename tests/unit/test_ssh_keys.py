@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stacks.ssh_keys import why_no_key
+from stacks.ssh_keys import rsa_bits, why_no_key
 
 
 def real(kind: str) -> str:
@@ -31,6 +31,16 @@ KINDS = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384",
 def test_a_real_key_passes_with_and_without_its_name(kind: str) -> None:
     assert why_no_key(real(kind)) == ""
     assert why_no_key(f"{real(kind)} ada@laptop, the old one\n") == ""
+
+
+@pytest.mark.parametrize("bits", [1024, 2048, 3072])
+def test_the_length_of_a_real_rsa_key(bits: int) -> None:
+    key = asyncssh.generate_private_key("ssh-rsa", key_size=bits)  # pyright: ignore[reportUnknownMemberType]
+    assert rsa_bits(key.export_public_key().decode()) == bits
+
+
+def test_what_is_no_rsa_key_has_no_length() -> None:
+    assert [rsa_bits(ED25519), rsa_bits("ssh-rsa AAAA"), rsa_bits("")] == [None, None, None]
 
 
 @pytest.mark.parametrize(
