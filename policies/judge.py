@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 from policies.model import Finding, Given, Level, Resource, Rule
 from policies.rules import RULES
 from policies.settings import Environment, PolicyException
+from policies.values import hidden
 
 STACK: Final = "the stack"
 ENDED: Final = "exception-ended"
@@ -26,7 +27,7 @@ NAMES: Final = (*(rule.name for rule in RULES), *ABOUT_EXCEPTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``findings`` with those that are excepted; ``not_judged``: rules that couldn't be asked, and why."""
+    """``findings`` with those that are excepted; ``not_judged``: rules and resources that could not be, and why."""
 
     findings: tuple[Finding, ...]
     not_judged: tuple[tuple[str, str], ...]
@@ -42,7 +43,10 @@ def judge(
 ) -> Verdict:
     """Every finding, in the rules' order, then those about exceptions."""
     found: list[Finding] = []
-    not_judged: list[tuple[str, str]] = []
+    unknown = [one for one in resources if hidden(one.inputs.get("spec"))]
+    not_judged = [(one.label, "its spec isn't known yet, or hidden") for one in unknown]
+    known = [one for one in resources if one not in unknown]
+    given = replace(given, whole=given.whole and not unknown)
     for rule in rules:
         level = level_of(rule, environment)
         if level is Level.DISABLED or (rule.production_only and not given.production):
@@ -50,7 +54,7 @@ def judge(
         if rule.needs_records and not given.records:
             not_judged.append((rule.name, "no records of incidents were given"))
             continue
-        for resource, text in rule.run(resources, given):
+        for resource, text in rule.run(known, given):
             label, urn = (resource.label, resource.urn) if resource else (STACK, "")
             finding = Finding(rule.name, level, label, urn, text)
             found.append(excepted(finding, environment.exceptions, given.now.date()))

@@ -40,7 +40,7 @@ def as_json(verdict: Verdict, resources: int, environment: str, *, production: b
         "resources": resources,
         "stops": verdict.stops,
         "findings": [asdict(one) for one in sorted(verdict.findings, key=_weight)],
-        "notJudged": [{"rule": rule, "why": why} for rule, why in verdict.not_judged],
+        "notJudged": [{"what": what, "why": why} for what, why in verdict.not_judged],
     }
 
 

@@ -7,6 +7,7 @@ protobuf than the SDK has, and takes the secret marks off before a rule sees the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 
 from policies import read
-from policies.judge import ABOUT_EXCEPTIONS, judge, level_of
+from policies.judge import ABOUT_EXCEPTIONS, NAMES, judge, level_of
 from policies.model import Finding, Given, Level, Resource
 from policies.rules import RULES
 from policies.settings import Environment, Kind, Settings
@@ -32,10 +33,14 @@ AT_THE_END: Final = frozenset((*ABOUT_EXCEPTIONS, *(rule.name for rule in RULES 
 
 
 class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
-    """Keeps the environment of one run and nothing else."""
+    """Keeps the environment of one run, and the inputs that it was shown.
+
+    At the end the engine sends outputs, which in a preview may lack what isn't known yet, so the inputs are judged.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._seen: dict[str, Resource] = {}
         self._environment: Environment = settings.of("")
 
     def Handshake(self, request: Any, context: Any) -> Any:
@@ -78,16 +83,24 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
 
     def Analyze(self, request: Any, context: Any) -> Any:
         """One resource's inputs. What is wrong with exceptions is told at the end, when every finding is known."""
-        verdict = judge([resource(request)], self._environment, self._given(whole=False), SINGLE)
+        one = self._seen[request.urn] = resource(request)
+        verdict = judge([one], self._environment, self._given(whole=False), SINGLE)
         return _response(finding for finding in verdict.findings if finding.rule not in ABOUT_EXCEPTIONS)
 
     def AnalyzeStack(self, request: Any, context: Any) -> Any:
         """Everything together, as it will be or is."""
-        verdict = judge([resource(one) for one in request.resources], self._environment, self._given(whole=True))
+        resources = [self._at_the_end(one) for one in request.resources]
+        verdict = judge(resources, self._environment, self._given(whole=True))
         response = _response(finding for finding in verdict.findings if finding.rule in AT_THE_END)
         for name, why in verdict.not_judged:
-            response.not_applicable.append(analyzer_pb2.PolicyNotApplicable(policy_name=name, reason=why))
+            if name in NAMES:
+                response.not_applicable.append(analyzer_pb2.PolicyNotApplicable(policy_name=name, reason=why))
         return response
+
+    def _at_the_end(self, message: Any) -> Resource:
+        sent = resource(message)
+        shown = self._seen.get(message.urn)
+        return sent if shown is None else replace(shown, outputs=sent.outputs)
 
     def _given(self, *, whole: bool) -> Given:
         production = self._environment.kind is Kind.PRODUCTION

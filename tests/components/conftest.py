@@ -63,6 +63,14 @@ def crusoe_backend() -> dict[str, Any]:
     }
 
 
+def production(raw: dict[str, Any]) -> dict[str, Any]:
+    """The same stack as production would have it."""
+    raw["images"] = {name: f"registry.example/{name}@sha256:{'0123456789abcdef' * 4}" for name in IMAGES}
+    raw["login"] = {"service": {"type": "LoadBalancer", "source_ranges": ["198.51.100.0/24"]}}
+    raw["pools"][0].update(protect=True, cpus="8", memory="64Gi")
+    return raw
+
+
 @pytest.fixture
 def raw() -> dict[str, Any]:
     return copy.deepcopy(stack_config())

@@ -19,7 +19,7 @@ from policies.rules import RULES
 from policies.rules.workloads import host_access
 from policies.settings import FILE, Environment, load
 from policies.values import spec
-from tests.components.conftest import IMAGES, KEY, MANIFESTS, ROOT, Run
+from tests.components.conftest import KEY, MANIFESTS, ROOT, Run, production
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 GIVEN = Given(now=NOW, production=True, whole=True)
@@ -34,14 +34,6 @@ def registered(run_stack: Run, config: dict[str, Any]) -> list[Resource]:
     ]
     outputs = {"kubeconfig": "[secret]", "login": "ssh USER@login.example", "pools": ["gpu"]}
     return [Resource("pulumi:pulumi:Stack", "sparewheel-test", {}, outputs=outputs), *found]
-
-
-def production(raw: dict[str, Any]) -> dict[str, Any]:
-    """The same stack as production would have it."""
-    raw["images"] = {name: f"registry.example/{name}@sha256:{'0123456789abcdef' * 4}" for name in IMAGES}
-    raw["login"] = {"service": {"type": "LoadBalancer", "source_ranges": ["198.51.100.0/24"]}}
-    raw["pools"][0].update(protect=True, cpus="8", memory="64Gi")
-    return raw
 
 
 CACHE: list[Resource] = []

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.components.conftest import SECRETS, production, stack_config
 from tests.pulumi.engine import EngineStack
+from tests.pulumi.stack import ROOT, ProjectStack
 
-PACK = Path(__file__).parents[2] / "policies" / "pack" / "__main__.py"
+PACK = ROOT / "policies" / "pack" / "__main__.py"
 PROGRAM = """
 import pulumi
 from pulumi.dynamic import CreateResult, Resource, ResourceProvider
@@ -52,3 +54,21 @@ def test_a_stack_that_breaks_them_stops(stack: EngineStack) -> None:
     assert code != 0
     for rule in ("no-secret-in-clear", "outputs-hide-secrets", "pools-are-protected"):
         assert f"[mandatory]  {rule}" in said, said
+
+
+def test_a_first_preview_of_the_whole_stack_is_judged_by_its_inputs(tmp_path: Path) -> None:
+    """Before the cluster is known the provider knows no output; nothing that is declared may count as missing."""
+    program = f"import runpy, sys\n\nsys.path.insert(0, {str(ROOT)!r})\nrunpy.run_path({str(ROOT / '__main__.py')!r})\n"
+    project = ProjectStack(tmp_path, program)
+    config = production(stack_config())
+    project.configure(config, SECRETS)
+    done = project.run("preview", "--policy-pack", str(PACK))
+    assert done.code == 0, done.said
+    config["pools"][0]["gpus_per_node"] = 4
+    config["slurm"]["slurmctld_parameters"] = ["idle_on_node_suspend"]
+    config["remediation"]["max_fenced_percent"] = 100
+    project.configure(config)
+    done = project.run("preview", "--policy-pack", str(PACK))
+    assert done.code != 0
+    assert "[mandatory]  breaker-can-open" in done.said
+    assert done.said.count("[mandatory]") == 1, done.said

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.judge import ENDED, UNUSED, Verdict, judge
-from policies.model import Level, Resource
+from policies.model import UNKNOWN, Level, Resource
 from policies.settings import Environment, Settings, SettingsError, parse
 from tests.unit.policies import examples as e
 
@@ -74,6 +74,13 @@ def test_an_exception_from_a_rule_that_was_not_asked_is_not_called_unused() -> N
     verdict = judge([e.pool(), e.policy()], environment(exceptions=[kept]), e.GIVEN)
     assert names(verdict) == []
     assert verdict.not_judged == (("drill-passed-lately", "no records of incidents were given"),)
+
+
+def test_a_resource_that_is_not_known_yet_is_not_judged_and_nothing_beside_it_is_missing() -> None:
+    unknown = Resource("kubernetes:sparewheel.dev/v1alpha1:RemediationPolicy", "default", {"spec": UNKNOWN})
+    verdict = judged([e.pool(), unknown])
+    assert names(verdict) == []
+    assert verdict.not_judged == (("RemediationPolicy/default", "its spec isn't known yet, or hidden"),)
 
 
 def test_rules_of_production_are_asked_there_alone() -> None:

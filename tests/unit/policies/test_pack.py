@@ -76,6 +76,20 @@ def test_the_whole_stack_at_the_end() -> None:
     assert {each.policyName for each in found} == {"breaker-can-open", "outputs-hide-secrets", "exception-ended"}
 
 
+def test_at_the_end_inputs_are_judged_and_not_outputs_that_are_not_known_yet() -> None:
+    kept = analyzer()
+    kind = "kubernetes:sparewheel.dev/v1alpha1:RemediationPolicy"
+    inputs = {"metadata": {"name": "default"}, "spec": {"maxFencedNodes": 1}}
+    shown = request(kind, inputs)
+    kept.Analyze(shown, None)
+    kept.Analyze(request(POOL, pool(1)), None)
+    ends = [
+        analyzer_pb2.AnalyzerResource(type=kind, urn=shown.urn, properties=properties({})),
+        analyzer_pb2.AnalyzerResource(type=POOL, urn=f"urn:pulumi:try::sparewheel::{POOL}::one"),
+    ]
+    assert list(kept.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=ends), None).diagnostics) == []
+
+
 def test_production_is_asked_more_and_says_what_it_cannot_judge() -> None:
     production = Analyzer(Settings())
     production.ConfigureStack(analyzer_pb2.AnalyzerStackConfigureRequest(stack="prod"), None)
