@@ -13,6 +13,7 @@ from sparewheel.remediation.decide.spare_need import failure_rate, lead_time_day
 
 DRILL_EVERY: Final = timedelta(days=30)
 _CONFIDENCE: Final = 0.999
+_HOLDS_MACHINES: Final = ("PoolCapacity", "GpuPool", "CrusoeNodePool")
 
 
 def pool_has_a_spare(resource: Resource, _given: Given) -> Iterator[str]:
@@ -131,7 +132,7 @@ def _time(value: str) -> datetime | None:
 
 def pools_are_protected(resource: Resource, _given: Given) -> Iterator[str]:
     """A production pool can't be destroyed by one command."""
-    if resource.kind in ("PoolCapacity", "GpuPool") and not resource.protect:
+    if resource.kind in _HOLDS_MACHINES and not resource.protect:
         yield f"{resource.label}: a destroy would release its machines; set protect: true in the pool's settings"
 
 
