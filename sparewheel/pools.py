@@ -13,9 +13,12 @@ from typing import Any, Final, cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
+from ruamel.yaml.constructor import RoundTripConstructor
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import RoundTripRepresenter
 
-from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME
+from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME, same_nodes
 
 KEY: Final = "sparewheel:pools"
 
@@ -81,7 +84,7 @@ def add_pool(path: Path, pool: NewPool) -> None:
     config = cast("Entry | None", document.get("config")) if isinstance(document, dict) else None
     if not isinstance(config, dict):
         raise PoolError(f"{path} has no 'config:'; is it a stack's file?")
-    if config.get(KEY) is None:
+    if config.get(KEY) is None or isinstance(config[KEY], _Null):
         config[KEY] = CommentedSeq()
     pools: Any = config[KEY]
     if not isinstance(pools, list):
@@ -109,6 +112,10 @@ def _refuse(path: Path, pool: NewPool, entries: list[Entry]) -> None:
         raise PoolError(f"pool {pool.name}: size is 1 or more and spares 0 or more, not {pool.size} and {pool.spares}")
     if bool(pool.machines) == bool(pool.node_selector):
         raise PoolError(f"pool {pool.name}: give either machines or a node selector")
+    for entry in entries:
+        selector = cast("dict[str, str]", _backend_of(entry).get("node_selector") or {})
+        if pool.node_selector and selector and same_nodes(pool.node_selector, selector):
+            raise PoolError(f"pool {entry['name']} selects the same nodes; give {pool.name} another selector")
     taken = {str(machine["name"]): str(entry["name"]) for entry in entries for machine in _machines(entry)}
     names = [machine.name for machine in pool.machines]
     for name in names:
@@ -124,8 +131,11 @@ def _refuse(path: Path, pool: NewPool, entries: list[Entry]) -> None:
 
 
 def _machines(entry: Entry) -> list[dict[str, Any]]:
-    backend = cast("dict[str, Any]", entry.get("backend") or {})
-    return cast("list[dict[str, Any]]", backend.get("machines") or [])
+    return cast("list[dict[str, Any]]", _backend_of(entry).get("machines") or [])
+
+
+def _backend_of(entry: Entry) -> dict[str, Any]:
+    return cast("dict[str, Any]", entry.get("backend") or {})
 
 
 def _entry(path: Path, pool: NewPool, entries: list[Entry]) -> Entry:
@@ -144,7 +154,7 @@ def _entry(path: Path, pool: NewPool, entries: list[Entry]) -> Entry:
     for key, value in model.items():
         if key not in ("backend", "gpus_per_node", "partition"):
             entry[key] = _plain(value)
-    entry["backend"] = _backend(pool, cast("dict[str, Any]", model.get("backend") or {}))
+    entry["backend"] = _backend(pool, _backend_of(model))
     return entry
 
 
@@ -173,9 +183,37 @@ def _names(entries: list[Entry]) -> str:
     return ", ".join(str(entry.get("name")) for entry in entries) or "none"
 
 
+class _Null(str):
+    """A null that is spelt out, as its file spells it: ruamel's own would come back as nothing at all."""
+
+    __slots__ = ()
+
+
+class _Constructor(RoundTripConstructor):
+    """Tells a null that is spelt out from an empty one."""
+
+    def spelt_null(self, node: ScalarNode) -> _Null | None:
+        text = cast("str", node.value)  # pyright: ignore[reportUnknownMemberType]
+        return _Null(text) if text else None
+
+
+class _Representer(RoundTripRepresenter):
+    """Writes a null as it was spelt."""
+
+    def spelt_null(self, null: _Null) -> ScalarNode:
+        return self.represent_scalar(_NULL_TAG, str(null))  # pyright: ignore[reportUnknownMemberType]
+
+
+_NULL_TAG: Final = "tag:yaml.org,2002:null"
+_Constructor.add_constructor(_NULL_TAG, _Constructor.spelt_null)  # pyright: ignore[reportUnknownMemberType]
+_Representer.add_representer(_Null, _Representer.spelt_null)  # pyright: ignore[reportUnknownMemberType]
+
+
 def _yaml(text: str) -> YAML:
     """A reader and writer that keeps the file's own layout, also how far its lists are indented."""
     yaml = YAML(typ="rt")
+    yaml.Constructor = _Constructor
+    yaml.Representer = _Representer
     yaml.preserve_quotes = True
     yaml.width = 100_000
     dash = re.search(r"^( *)[^\s#-][^\n]*:[ \t]*\n(?:[ \t]*#[^\n]*\n)*( *)- ", text, re.MULTILINE)

@@ -8,7 +8,15 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sparewheel.api.gpu_pool import MAX_POOL_NAME, POOL_NAME, CrusoeBackend, Driver, MachinesBackend, WarmBackend
+from sparewheel.api.gpu_pool import (
+    MAX_POOL_NAME,
+    POOL_NAME,
+    CrusoeBackend,
+    Driver,
+    MachinesBackend,
+    WarmBackend,
+    same_nodes,
+)
 from sparewheel.api.names import GROUP, LABEL_VETO
 from stacks.base import LABEL_KEY, LABEL_VALUE, Area, HostName, LabelKey, LabelValue, Quantity, with_credential_refs
 from stacks.budget import Budget
@@ -170,7 +178,7 @@ def shared_hosts(pools: Sequence[Pool]) -> str:
         if isinstance(pool.backend, WarmBackend):
             selector = pool.backend.node_selector
             for other, known in warm:
-                if known.items() <= selector.items() or selector.items() <= known.items():
+                if same_nodes(known, selector):
                     return f"pools: {other} and {pool.name} select the same nodes; give them selectors that tell apart"
             warm.append((pool.name, selector))
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar, Literal
 
@@ -18,6 +19,11 @@ MAX_POOL_NAME = 40
 
 MAX_GRACE_SECONDS = 120
 """The product's promise: a job gets up to two minutes to checkpoint, never more."""
+
+
+def same_nodes(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether each node that one of two selectors takes is taken by the other."""
+    return one.items() <= other.items() or other.items() <= one.items()
 
 
 class Driver(StrEnum):

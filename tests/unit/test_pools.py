@@ -96,6 +96,23 @@ def test_the_first_pool_of_a_stack(tmp_path: Path) -> None:
     assert [p["name"] for p in pools(file)] == ["big"]
 
 
+def test_a_null_stays_as_it_was_spelt(path: Path) -> None:
+    nulls = "  sparewheel:a: null # none\n  sparewheel:b: ~\n  sparewheel:c:\n  sparewheel:d: {e: null}\n"
+    path.write_text(FILE.replace("  sparewheel:slurm:\n", nulls + "  sparewheel:slurm:\n"))
+    add_pool(path, POOL)
+    assert nulls in path.read_text()
+
+
+def test_nodes_that_another_pool_selects(path: Path) -> None:
+    add_pool(path, NewPool("warm", size=3, node_selector={"class": "h200"}))
+    text = path.read_text()
+    with pytest.raises(PoolError, match="pool warm selects the same nodes"):
+        add_pool(path, NewPool("more", size=1, node_selector={"class": "h200", "rack": "a"}))
+    assert path.read_text() == text
+    add_pool(path, NewPool("more", size=1, node_selector={"class": "h100"}))
+    assert [pool["name"] for pool in pools(path)] == ["gpu", "warm", "more"]
+
+
 @pytest.mark.parametrize(
     ("pool", "says"),
     [
@@ -156,9 +173,10 @@ def test_a_file_that_cannot_be_read_as_one(tmp_path: Path, content: bytes, says:
     assert file.read_bytes() == content
 
 
-def test_a_key_without_pools_is_filled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("empty", ["", " null", " []"])
+def test_a_key_without_pools_is_filled(tmp_path: Path, empty: str) -> None:
     file = tmp_path / "Pulumi.a.yaml"
-    file.write_text("config:\n  sparewheel:pools:\n")
+    file.write_text(f"config:\n  sparewheel:pools:{empty}\n")
     add_pool(file, POOL)
     assert [pool["name"] for pool in pools(file)] == ["big"]
 

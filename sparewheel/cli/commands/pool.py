@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def pool_add(
     name: str,
     stack: Annotated[Path, typer.Option("--stack-file", "-f", help="the environment's Pulumi.<env>.yaml")],
-    size: Annotated[int, typer.Option(min=0, help="nodes that take work")],
+    size: Annotated[int, typer.Option(min=1, help="nodes that take work")],
     spares: Annotated[int, typer.Option(min=0, help="nodes that stand by")] = 0,
     machine: Annotated[
         list[str] | None, typer.Option(help="NAME,ADDRESS,HOST-KEY of a machine reached by SSH; once for each")
