@@ -1,7 +1,8 @@
 """Forms in which a kernel log is kept, told apart by themselves: dmesg, journalctl, records of /dev/kmsg. Pure.
 
 * ``dmesg``, with times of any kind or none; with ``--decode`` or ``--raw`` it also says where a line came from;
-* ``journalctl`` in its short forms, and what syslog writes: only the identifier ``kernel`` without a pid is the kernel;
+* ``journalctl`` in its short forms, and what syslog writes, with its priority or without: only the identifier
+  ``kernel`` without a pid is the kernel;
 * ``journalctl -o json``: ``_TRANSPORT=kernel`` and the kernel's facility, both of which no process can forge;
 * records of ``/dev/kmsg``, whose facility the kernel sets.
 
@@ -134,8 +135,8 @@ class LogReader:
         by_number = origin["priority"] is not None
         kernel = int(origin["priority"]) >> 3 == FACILITY_KERNEL if by_number else origin["facility"] == "kern"
         rest = line[origin.end() :]
-        record = self._dmesg(rest) or LogRecord(rest, kernel=True)
-        return replace(record, kernel=kernel)
+        record = self._dmesg(rest) or self._journal(rest) or LogRecord(rest, kernel=True)
+        return replace(record, kernel=kernel and record.kernel)
 
     def _dmesg(self, line: str) -> LogRecord | None:
         iso = _DMESG_ISO.match(line)

@@ -75,6 +75,8 @@ def test_what_is_told_of_one_fault() -> None:
         f"11,1,2,-;{XID_79}",
         f"user  :notice: [  1.000000] {XID_79}",
         f"<13>[  1.000000] {XID_79}",
+        f"<11>Nov 30 14:00:00 gpu-1 kernel: {XID_79}",
+        f"<3>Nov 30 14:00:00 gpu-1 python3[123]: {XID_79}",
         f"[  1.000000] audit: comm={XID_79}",
         json.dumps({"_TRANSPORT": "syslog", "SYSLOG_IDENTIFIER": "kernel", "MESSAGE": XID_79}),
         json.dumps({"_TRANSPORT": "kernel", "SYSLOG_FACILITY": "1", "MESSAGE": XID_79}),
@@ -118,8 +120,12 @@ def test_dmesg_with_other_stamps_and_without() -> None:
         "[Nov30 14:00] ",
         "[   12.5][  T123] ",
         "kern  :err   : ",
+        "[  5.0] gpu-1 kernel: ",
+        "1796047200.25 gpu-1 kernel: ",
+        "<3>Nov 30 14:00:00 gpu-1 kernel: [  5.0] ",
+        "",
     ]
-    for stamp in [*stamps, "[  5.0] gpu-1 kernel: ", "1796047200.25 gpu-1 kernel: ", ""]:
+    for stamp in stamps:
         assert codes(stamp + XID_79) == [(1, "XID 79")], stamp
 
 
