@@ -39,4 +39,4 @@ for group in (
 
 def main() -> None:
     """Entry point."""
-    app()
+    app(prog_name="sparewheel")

@@ -19,10 +19,11 @@ from sparewheel.api.base import ApiObject
 from sparewheel.api.names import NAMESPACE
 from sparewheel.kube.access import AccessError, from_environment
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import NODE, Json, Kube, KubeError, NotFoundError, Resource
+from sparewheel.kube.port import NODE, Json, Kube, KubeError, NotFoundError, Resource, UnavailableError
 
 out = Console(soft_wrap=not sys.stdout.isatty())
-err = Console(stderr=True)
+err = Console(stderr=True, soft_wrap=True)
+"""Not wrapped: an error is one line, whose paths and addresses can be searched for and copied."""
 
 Output = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="table or json")]
 T = TypeVar("T")
@@ -49,6 +50,8 @@ def run(command: Callable[[KubeClient], Awaitable[T]]) -> T:
     stamina.instrumentation.set_on_retry_hooks([])  # a try that failed is told once, as the command's error
     try:
         return asyncio.run(inside())
+    except UnavailableError as error:
+        fail(CommandError(f"{error}; see that the cluster is up and that KUBECONFIG names the right one"))
     except (AccessError, KubeError, CommandError) as error:
         fail(error)
 

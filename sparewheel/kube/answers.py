@@ -32,9 +32,12 @@ class Request:
     subresource: str | None = None
 
     def __str__(self) -> str:
-        place = f"{self.namespace}/" if self.namespace and self.resource.namespaced else ""
-        what = f"{self.resource.kind} {place}{self.name}".rstrip()
-        return f"{self.verb} {what}" + (f" ({self.subresource})" if self.subresource else "")
+        place = self.namespace if self.resource.namespaced else None
+        parts = [place, self.name] if self.name else [place and f"in {place}"]
+        what = "/".join(part for part in parts if part)
+        return f"{self.verb} {self.resource.kind} {what}".rstrip() + (
+            f" ({self.subresource})" if self.subresource else ""
+        )
 
 
 def error_from_status(request: Request, response: httpx.Response) -> KubeError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import stamina
 from typer.testing import CliRunner
 
-from sparewheel.cli.app import app
+from sparewheel.cli.app import app, main
 
 DEAD = """
 apiVersion: v1
@@ -37,7 +38,7 @@ def test_a_kubeconfig_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("KUBECONFIG", str(path))
     done = CliRunner().invoke(app, ["status"])
     assert done.exit_code == 1
-    text = " ".join(done.output.split())
+    (text,) = done.output.splitlines()
     assert text.startswith("error: ")
     assert says in text
     assert "object at 0x" not in text
@@ -62,3 +63,24 @@ def test_words_that_cannot_be_right(
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1
     assert says in " ".join(done.output.split())
+
+
+def test_usage_has_the_name_that_is_typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["/somewhere/__main__.py", "pool", "add", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert "Usage: sparewheel pool add" in capsys.readouterr().out
+
+
+def test_a_cluster_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line: what was asked, of whom, why not, and what to look at."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(DEAD)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with stamina.set_testing(True):
+        done = CliRunner().invoke(app, ["status"])
+    assert done.exit_code == 1
+    (text,) = done.output.splitlines()
+    assert text.startswith("error: list GpuPool in sparewheel: http://127.0.0.1:1 did not answer")
+    assert text.endswith("KUBECONFIG names the right one")
