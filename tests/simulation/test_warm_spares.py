@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from sparewheel.api.names import REASON_UNRESERVED
+from sparewheel.api.names import NAMESPACE, REASON_UNRESERVED
 from sparewheel.api.remediation import Outcome
-from sparewheel.remediation.decide.survivors import hold_name
+from sparewheel.remediation.controller.loop import Controller
+from sparewheel.remediation.decide.survivors import HOLD_PREFIX, hold_name
 from sparewheel.remediation.decide.warm import reservation_name
-from sparewheel.slurm.memory import MemoryJob
+from sparewheel.slurm.memory import MemoryJob, MemorySlurm
 from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
 from tests.support.play import healed, playing, ready, spare_of, training
 from tests.support.world import World, reported_attempt, until
@@ -71,6 +73,38 @@ async def test_the_struck_job_gets_survivor_and_spare_at_once_and_the_rival_wait
         assert f"Slurm node {spare} took the place of {struck}" in world.record().status.message
         assert job.restart_count == 1
         assert world.capacity.hosts["gpu-1"].phase == "Quarantined"
+
+
+class SlowToDelete:
+    """Slurm as it is, but whoever deletes a reservation hears of it late."""
+
+    def __init__(self, slurm: MemorySlurm) -> None:
+        self._slurm = slurm
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._slurm, name)
+
+    async def delete_reservation(self, name: str) -> None:
+        there = name in self._slurm.reservation_table
+        await self._slurm.delete_reservation(name)
+        if name.startswith(HOLD_PREFIX) or not there:
+            await asyncio.sleep(0.5 if there else 0.8)
+
+
+async def test_what_was_lifted_is_not_held_again_by_the_search_beside_it() -> None:
+    world = World(warm=True)
+    slurm: Any = SlowToDelete(world.slurm)
+    controller = Controller(
+        world.kube, slurm, world.capacity, world.receiver, world.clock, NAMESPACE, "one", version="test"
+    )
+    async with playing(world, controller):
+        await ready(world)
+        job = await training(world, save_seconds=1.0)
+        world.break_gpu("gpu-1")
+        await until(lambda: reported_attempt(job) == 1, 10)
+        await healed(world)
+        held = [name for name in world.slurm.reservation_table if name.startswith(HOLD_PREFIX)]
+        assert not held
 
 
 async def test_the_struck_worker_comes_back_as_the_next_warm_spare() -> None:

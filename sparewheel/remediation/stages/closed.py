@@ -199,8 +199,9 @@ def _requests(incident: Incident) -> set[str]:
 
 
 async def _end(incident: Incident, outcome: Outcome, message: str, cancelled_by: str = "") -> bool:
-    await survivors.drop(incident)
     now = incident.now()
     routes = await incident.routes(EVENT_CLOSED, outcome=outcome)
     ended_now = close(outcome, now, message, cancelled_by)
-    return await incident.update(ended_now, enqueue(incident.name, EVENT_CLOSED, routes, now))
+    async with incident.hold_lock:
+        await survivors.drop(incident)
+        return await incident.update(ended_now, enqueue(incident.name, EVENT_CLOSED, routes, now))

@@ -110,7 +110,9 @@ async def look(incident: Incident) -> float | None:
         return None
     now, renewed = incident.ports.clock.monotonic_seconds(), incident.held_monotonic
     if renewed is None or now - renewed >= RENEW_SECONDS:
-        await put(incident)
+        async with incident.hold_lock:
+            if holds_back(incident.record):
+                await put(incident)
     return JOIN_LOOK_SECONDS if ready else LOOK_SECONDS
 
 
@@ -146,6 +148,12 @@ async def _room(incident: Incident, jobs: list[Seen]) -> bool:
 
 async def lift(incident: Incident) -> None:
     """All of them become free at once: a spare's own reservation goes first, while the hold still covers it."""
+    async with incident.hold_lock:
+        if holds_back(incident.record):
+            await _lift(incident)
+
+
+async def _lift(incident: Incident) -> None:
     record = incident.record.status.replacement
     slurm = incident.ports.slurm
     incident.lead()

@@ -16,7 +16,7 @@ from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, Kube, KubeError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.ladder import stays_first
-from sparewheel.remediation.decide.observations import PodView
+from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
 from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, leave_slurm, replacement
 from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
 from sparewheel.remediation.decide.survivors import strikes
@@ -141,6 +141,13 @@ async def finish(incident: Incident) -> bool:
     node = next((slurm_node_view(node) for node in await slurm.nodes() if node.name == name), None)
     if node is None or not node.registered or not await survivors.jobs_are_ready(incident):
         return False
+    async with incident.hold_lock:
+        return await _into_service(incident, node)
+
+
+async def _into_service(incident: Incident, node: SlurmNodeView) -> bool:
+    """Behind the hold, where there is one; then all that it kept is free at once."""
+    name, slurm = node.name, incident.ports.slurm
     await survivors.put(incident, name)  # it comes into service behind the hold
     incident.lead()
     await slurm.delete_reservation(reservation_name(name))
