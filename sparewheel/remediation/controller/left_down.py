@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from sparewheel.api.names import LABEL_APP_NAME, LABEL_POOL, SLURM_REASON_PREFIX, SLURMD_APP_NAME
@@ -35,9 +36,11 @@ class LeftDown:
         if not found or not self.ports.leading():
             return
         listed = await self.ports.kube.list(POD, label_selector={LABEL_APP_NAME: SLURMD_APP_NAME})
-        pods = [pod_view(body) for body in listed.items]
+        pods = defaultdict[str, list[PodView]](list)
+        for pod in map(pod_view, listed.items):
+            pods[pod.hostname or pod.name].append(pod)
         for node in found:
-            await self._bring_back(node, [pod for pod in pods if (pod.hostname or pod.name) == node.name])
+            await self._bring_back(node, pods[node.name])
 
     def _remember(self, nodes: list[SlurmNodeView]) -> None:
         out = {node.name: node for node in nodes if node.states & {"DOWN", "DRAIN", "FAIL"}}

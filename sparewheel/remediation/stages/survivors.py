@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sparewheel.api.remediation import NodeStage, RemediationStatus, ReplacementRecord
 from sparewheel.remediation.decide.observations import Gone
@@ -78,7 +78,10 @@ async def again(incident: Incident) -> None:
 
 async def _put(incident: Incident, names: Collection[str]) -> None:
     """One that is refused is not asked for again at once, and nothing waits for it: the job may lose its place."""
-    clock, now = incident.ports.clock, incident.now()
+    clock, now = (
+        incident.ports.clock,
+        incident.ports.clock.now(),
+    )  # Slurm's clock is nearer to ours than to the record's
     wanted = SlurmReservation(
         hold_name(incident.name),
         nodes=tuple(sorted(names)),
@@ -104,8 +107,8 @@ async def look(incident: Incident) -> float | None:
     if not ended(record.status, NodeStage.FENCED) or not holds_back(record):
         return None
     jobs = await see(incident)
-    ready = jobs_ready(record, jobs, incident.now())
-    if ready and lift_due(record, jobs, incident.now(), room=await _room(incident, jobs)):
+    ready = jobs_ready(record, jobs, _now(incident))
+    if ready and lift_due(record, jobs, _now(incident), room=await _room(incident, jobs)):
         await lift(incident)
         return None
     now, renewed = incident.ports.clock.monotonic_seconds(), incident.held_monotonic
@@ -124,7 +127,19 @@ async def see(incident: Incident) -> list[Seen]:
 
 
 async def jobs_are_ready(incident: Incident) -> bool:
-    return jobs_ready(incident.record, await see(incident), incident.now())
+    return jobs_ready(incident.record, await see(incident), _now(incident))
+
+
+def _now(incident: Incident) -> datetime:
+    """At least as long after the strike as this controller has seen the node fenced.
+
+    The strike's time may be another replica's, whose clock is ahead of ours: nodes are not held until ours is there.
+    """
+    struck, since = incident.record.status.owned.slurm_struck_at, incident.fenced_monotonic
+    if struck is None or since is None:
+        return incident.now()
+    seen = timedelta(seconds=incident.ports.clock.monotonic_seconds() - since)
+    return max(incident.now(), struck + seen)
 
 
 async def _room(incident: Incident, jobs: list[Seen]) -> bool:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation
+from sparewheel.kube.port import REMEDIATION
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.survivors import (
+    HELD,
     LONGEST,
     NO_SPARE,
     held_nodes,
+    hold_name,
     holds_back,
     jobs_ready,
     lift_due,
     room,
     survivors_of,
 )
+from sparewheel.remediation.stages import survivors
+from sparewheel.remediation.stages.incident import Incident
+from sparewheel.remediation.stages.journal import Journal
+from tests.support.clocks import StillClock
 from tests.support.incidents import at, claimed, fenced, job
+from tests.support.world import World
 
 WAITS = job(states={"PENDING", "EXPEDITING"}, restart_count=1, nodes=frozenset())
 SAVES = job(states={"PENDING", "COMPLETING", "EXPEDITING"}, restart_count=1)
@@ -134,3 +144,26 @@ def test_never_before_all_are_ready_and_never_for_ever(
     due = lift_due(record, jobs, at(seconds), room=free)
     assert not due or jobs_ready(record, jobs, at(seconds))
     assert lift_due(record, jobs, at(seconds + LONGEST.total_seconds() + 1), room=free)
+
+
+@pytest.mark.looptime
+async def test_a_strike_dated_by_a_clock_ahead_holds_nothing_for_longer() -> None:
+    """Another replica struck the node; its clock was an hour ahead of ours, and of Slurm's."""
+    clock = StillClock()
+    world = World(clock=clock)
+    for node in ("gpu-0", "gpu-1"):
+        world.slurm.add_node(node)
+    world.submit(7, 99)
+    record = held(spare=False)
+    record.spec.slurm_node = "gpu-0"
+    record.status.owned.slurm_struck_at = clock.now() + timedelta(hours=1)
+    world.kube.put(REMEDIATION, record.to_wire())
+    ports = world.controller().ports
+    ports.leading = lambda: True
+    incident = Incident(ports, Journal(world.kube, record), fenced_monotonic=clock.monotonic_seconds())
+    name = hold_name(incident.name)
+    assert await survivors.look(incident) is not None
+    assert world.slurm.reservation_table[name].end_time == clock.now() + HELD
+    clock.seconds += NO_SPARE.total_seconds() + 1
+    assert await survivors.look(incident) is None
+    assert name not in world.slurm.reservation_table
