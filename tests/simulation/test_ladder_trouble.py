@@ -174,6 +174,22 @@ async def test_called_off_in_the_middle_of_a_reboot_it_is_given_back_once_it_is_
         no_spare(world)
 
 
+async def test_an_admins_drain_in_the_middle_stays_the_admins() -> None:
+    world = ladder_world()
+    helpers = Helpers(world)
+    async with playing(world):
+        await training(world)
+        (name,) = [slurm for slurm, place in world.worker_nodes().items() if place == "gpu-1"]
+        world.break_gpu("gpu-1", code="UVM_FATAL", action=Action.REBOOT)
+        await until(lambda: bool(helpers.back_at), 120)
+        await world.slurm.set_node_state(name, ["DRAIN"], "bad HBM, ask Kim")
+        await healed(world)
+        slurm = world.slurm.node_table[name]
+        assert (slurm.drain, slurm.reason) == (True, "bad HBM, ask Kim")
+        assert world.record().status.message.endswith("(bad HBM, ask Kim): left so.")
+        assert not world.node("gpu-1")["spec"]["unschedulable"]
+
+
 # -------------------------------------------------------------------- warm spares
 @pytest.mark.parametrize("mends", [{RESET}, set[NodeActionKind]()])
 async def test_a_warm_spare_is_left_alone_until_the_last_rung_has_failed(mends: set[NodeActionKind]) -> None:
@@ -182,11 +198,12 @@ async def test_a_warm_spare_is_left_alone_until_the_last_rung_has_failed(mends: 
     async with playing(world):
         slurm = world.slurm
         await until(lambda: bool(slurm.reservation_table) and not any(n.drain for n in slurm.node_table.values()))
+        spares = set(slurm.reservation_table)
         job = await training(world)
         world.break_gpu("gpu-1", code="XID 119", action=Action.RESET_GPU)
         await until(lambda: bool(world.records()) and bool(taken(world)))
         assert world.record().status.replacement.claimed_at is None
-        assert len(slurm.reservation_table) == 1
+        assert spares <= slurm.reservation_table.keys()
         await healed(world, 400)
         await until(lambda: reported_attempt(job) == 1)
         await until(

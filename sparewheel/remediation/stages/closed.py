@@ -70,12 +70,11 @@ def _left_so(incident: Incident) -> str:
 
 async def recover(incident: Incident, why: str) -> bool:
     """The node is well again and serves on: give back the strike and the marks that are ours, nothing else."""
-    left_so = _left_so(incident)
     await slurm_return.resume_same_instance(incident)
     await _unmark_node(incident)
     await _release_spare(incident)
     spare = " No spare was used." if incident.record.status.ladder.mended_at is not None else ""
-    message = f"Node {incident.record.spec.node} is in service again: {why}.{spare}{left_so}"
+    message = f"Node {incident.record.spec.node} is in service again: {why}.{spare}{_left_so(incident)}"
     return await _end(incident, Outcome.HEALED, message)
 
 

@@ -6,7 +6,7 @@ from sparewheel.api.names import SLINKY_POD_HOSTNAME
 from sparewheel.kube.port import POD, KubeError
 from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
 from sparewheel.remediation.decide.record import disown_slurm, leave_slurm
-from sparewheel.remediation.decide.slurm_return import may_restore, reason_is_ours, taken_over_by
+from sparewheel.remediation.decide.slurm_return import foreign, may_restore, reason_is_ours, taken_over_by
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.views import pod_view, slurm_node_view
 from sparewheel.slurm.port import SlurmError, SlurmNotFoundError
@@ -59,8 +59,8 @@ async def restore(incident: Incident) -> bool:
 
 
 def _ours_to_lift(incident: Incident, node: SlurmNodeView) -> bool:
-    foreign = incident.record.status.owned.foreign_reason
-    return bool(node.states & _OUT) and not foreign and reason_is_ours(node.reason, incident.name)
+    theirs = incident.record.status.owned.foreign_reason
+    return bool(node.states & _OUT) and not theirs and reason_is_ours(node.reason, incident.name)
 
 
 async def resume_same_instance(incident: Incident) -> None:
@@ -72,4 +72,6 @@ async def resume_same_instance(incident: Incident) -> None:
         if isinstance(node, SlurmNodeView) and _ours_to_lift(incident, node):
             incident.lead()
             await incident.ports.slurm.set_node_state(name, ["RESUME"], "")
+        elif isinstance(node, SlurmNodeView) and foreign(node):
+            incident.stage(leave_slurm(foreign(node)))
         await incident.update(disown_slurm(name, incident.now()))

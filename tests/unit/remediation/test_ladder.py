@@ -12,7 +12,7 @@ from sparewheel.api.faults import Action
 from sparewheel.api.ladder import LadderRule, RungRecord, RungResult
 from sparewheel.api.names import ANNOTATION_CANCEL
 from sparewheel.api.node_action import from_annotation, to_annotation
-from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation
+from sparewheel.api.remediation import FenceKind, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.remediation.decide import ladder
 from sparewheel.remediation.decide.budget import FleetLimits
@@ -24,7 +24,6 @@ from sparewheel.remediation.decide.observations import (
     SlurmNodeView,
     Unknown,
 )
-from sparewheel.remediation.decide.record import close, end, started
 from sparewheel.remediation.decide.rung_words import rule_words, rungs_ahead
 from sparewheel.remediation.decide.spares import SpareAction, next_spare_step
 from tests.support.incidents import NODE, at, fault, node, pool, remediation, worker
@@ -190,6 +189,8 @@ def test_one_gpu_of_two_is_done_as_soon_as_its_own_fault_is_gone() -> None:
     seen = Observations(asked(rung()), health=health(answer(NodeActionState.SUCCEEDED), faults=(other,)))
     (todo,) = decide(record, seen).todo
     assert (todo.action, todo.ended) == (Step.END_RUNG, ladder.Ended(RungResult.SUCCEEDED))
+    both = health(answer(NodeActionState.SUCCEEDED), faults=(*FAULTY, other))
+    assert actions(record, Observations(asked(rung()), health=both)) == [], "its own is still there"
     record.status = ladder.end_rung(rung().id, ladder.Ended(RungResult.SUCCEEDED), at(30))(record.status)
     (todo,) = decide(record, seen, 31).todo
     assert todo.action is Step.TAKE_RUNG
@@ -291,23 +292,3 @@ def test_called_off_the_request_is_taken_back_and_a_helper_that_has_begun_is_wai
     ]
     record.status = ladder.end_rung(rung().id, ladder.Ended(RungResult.WITHDRAWN), at(41))(record.status)
     assert actions(record, down, 42) == [Step.CANCEL]
-
-
-def test_a_spare_that_is_claimed_leaves_no_room_for_a_rung() -> None:
-    record = climbing()
-    record.status.replacement.claimed_at = at(3)
-    assert ladder.take_rung(rung())(record.status) == record.status
-    assert not ladder.stays_first(record)
-
-
-def test_an_incident_that_ends_leaves_no_rung_open() -> None:
-    record = climbing(rung())
-    record.status = close(Outcome.SUPERSEDED, at(30), "gone")(record.status)
-    assert record.status.ladder.rungs[0].result is RungResult.WITHDRAWN
-
-
-def test_a_stage_that_ended_stays_ended() -> None:
-    record = climbing()
-    record.status = end(NodeStage.MENDED, at(9), "x")(record.status)
-    assert started(ladder.begin_mending(at(20))(record.status), NodeStage.MENDED)
-    assert ladder.begin_mending(at(20))(record.status) == record.status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from sparewheel.api.faults import Action, Fault
 from sparewheel.api.ladder import RungResult
 from sparewheel.api.names import ANNOTATION_CANCEL
 from sparewheel.api.node_health import NodeAction
-from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation import NodeStage, Outcome, Remediation
 from sparewheel.cli.timeline import rows
 from sparewheel.remediation.decide import ladder
 from sparewheel.remediation.decide.happenings import happenings
@@ -20,13 +21,15 @@ from sparewheel.remediation.decide.next_step import next_step
 from sparewheel.remediation.decide.node_step import NodeAction as Step
 from sparewheel.remediation.decide.node_step import NodeStep, Situation
 from sparewheel.remediation.decide.observations import (
+    Gone,
     HealthView,
+    NodeView,
     Observations,
     PodView,
     SlurmNodeView,
     Unknown,
 )
-from sparewheel.remediation.decide.record import Change
+from sparewheel.remediation.decide.record import Change, close, end, started
 from sparewheel.remediation.decide.rung_words import result_words
 from sparewheel.remediation.decide.sentences import event_body
 from tests.support.incidents import NODE, at, node, pool, worker
@@ -34,8 +37,10 @@ from tests.support.ladders import (
     PCI,
     REBOOT,
     RESET,
+    actions,
     climbing,
     ended_rung,
+    health,
     reset_fault,
     rung,
 )
@@ -179,6 +184,36 @@ def test_a_rung_never_lasts_longer_than_its_time(seconds: int, view: HealthView 
     taken = rung()
     ended = ladder.how_it_ended(taken, view, "ill", at(10 + seconds), asked=True)
     assert ended is not None or seconds < taken.timeout_seconds
+
+
+@pytest.mark.parametrize("seen", [Gone(), node(uid="another")])
+def test_a_node_that_is_gone_or_new_is_not_mended_any_more(seen: NodeView | Gone) -> None:
+    record = climbing(rung(REBOOT))
+    assert actions(record, Observations(seen, health=health(boot_id="boot-2"))) == [Step.END_RUNG]
+    record.status = ladder.end_rung(rung().id, ladder.Ended(RungResult.WITHDRAWN), at(30))(record.status)
+    assert actions(record, Observations(seen, health=health())) == [Step.LADDER_OVER]
+    record.status = ladder.ladder_over("gone", at(31))(record.status)
+    assert not ladder.stays_first(record), "a spare is looked for"
+
+
+def test_a_spare_that_is_claimed_leaves_no_room_for_a_rung() -> None:
+    record = climbing()
+    record.status.replacement.claimed_at = at(3)
+    assert ladder.take_rung(rung())(record.status) == record.status
+    assert not ladder.stays_first(record)
+
+
+def test_an_incident_that_ends_leaves_no_rung_open() -> None:
+    record = climbing(rung())
+    record.status = close(Outcome.SUPERSEDED, at(30), "gone")(record.status)
+    assert record.status.ladder.rungs[0].result is RungResult.WITHDRAWN
+
+
+def test_a_stage_that_ended_stays_ended() -> None:
+    record = climbing()
+    record.status = end(NodeStage.MENDED, at(9), "x")(record.status)
+    assert started(ladder.begin_mending(at(20))(record.status), NodeStage.MENDED)
+    assert ladder.begin_mending(at(20))(record.status) == record.status
 
 
 # -------------------------------------------------------------------- what people read
