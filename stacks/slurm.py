@@ -71,7 +71,9 @@ class Slurm(Area):
     cluster_name: str = Field(
         default="slurm", pattern=r"^[a-z][a-z0-9_-]*$", max_length=40, description="Slurm's name of the cluster"
     )
-    version: str = Field(pattern=r"^[0-9]{2}\.(05|11)$", description="Slurm release of the images, such as 26.05")
+    version: str = Field(
+        pattern=r"^[0-9]{2}\.(05|11)$", description='Slurm release of the images, such as "26.05", in quotes'
+    )
     grace_seconds: int = Field(
         default=MAX_GRACE_SECONDS,
         ge=0,

@@ -77,6 +77,8 @@ class Replay:
         self.malformed = 0
         self.forged = 0
         """Lines of user space that say what a driver would."""
+        self.behind = 0
+        """Lines that tell a fault behind something that is no part of a known form."""
         self._begin_boot()
 
     @property
@@ -121,6 +123,8 @@ class Replay:
         for text in record.text.split("\n"):
             if text.startswith(DRIVER_PREFIXES):
                 yield from self._take(record, text)
+            elif record.kernel:
+                self.behind += _tells_a_fault_behind(text)
 
     def _keep_time(self, record: LogRecord) -> None:
         since = record.since_boot_seconds
@@ -172,3 +176,8 @@ def _tells_a_fault(text: str) -> bool:
         return LineReader().read(text) is not None
     except MalformedLineError:
         return True
+
+
+def _tells_a_fault_behind(text: str) -> bool:
+    places = (text.find(prefix) for prefix in DRIVER_PREFIXES)
+    return any(_tells_a_fault(text[place:]) for place in places if place > 0)

@@ -40,6 +40,7 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("ReturnToService", lambda raw: raw["slurm"].update(extra_conf=["ReturnToService=2"]), "slurm.extra_conf:", "is 1"),
     ("JobRequeue", lambda raw: raw["slurm"].update(extra_conf=["JobRequeue=0"]), "slurm.extra_conf:", "start again"),
     ("KillWait", lambda raw: raw["slurm"].update(extra_conf=["killwait=9"]), "slurm.extra_conf:", "grace_seconds"),
+    ("a release as a number", lambda raw: raw["slurm"].update(version=26.05), "slurm.version:", "in quotes"),
     ("old Slurm", lambda raw: raw["slurm"].update(version="24.11"), "slurm.version:", "25.11 or newer"),
     ("unknown kind", lambda raw: raw["operator"].update(kind="chart"), "operator:", "'manifests', 'charts'"),
     ("pool too large", lambda raw: raw["pools"][0].update(size=3), "pools.0:", "need 4 machines"),

@@ -94,6 +94,7 @@ def _tell(name: str, log: Replay) -> None:
     told = {
         "claim a fault but cannot be read; the agent counts them": log.malformed,
         "say what a driver would but come from user space: no faults": log.forged,
+        "tell a fault behind something else: not believed; give the log as dmesg or journalctl prints it": log.behind,
         "are part of no record": log.unread if log.form else 0,
     }
     for what, count in told.items():

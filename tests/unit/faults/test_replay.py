@@ -155,6 +155,12 @@ def test_a_flood_of_xid_45_repairs_nothing() -> None:
     assert {fault.action for fault in faults} == {Action.IGNORE}
 
 
+@pytest.mark.parametrize("before", ["<3>1 2026-11-30T10:11:13Z gpu-1 kernel - - - ", "[  5.0] gpu-1: "])
+def test_a_fault_behind_something_else_is_counted_not_passed_over(before: str) -> None:
+    faults, log = replayed(before + XID_79, f"{before}NVRM: loading")
+    assert (faults, log.behind) == ([], 1)
+
+
 def test_the_stacks_word_wins() -> None:
     (fault,) = replayed("[  1.0] NVRM: Xid (PCI:0000:17:00): 63, x", XID_63=Action.REPLACE)[0]
     assert (fault.action, fault.reason.endswith("overridden by this stack")) == (Action.REPLACE, True)
