@@ -52,6 +52,7 @@ def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
         max_concurrent_replacements=pool.max_concurrent_replacements,
         budget=pool.budget.spec(),
         node_lost_seconds=pool.node_lost_seconds,
+        node_removed_seconds=pool.node_removed_seconds,
         drain_deadline_seconds=pool.drain_deadline_seconds,
         warm_spares=pool.warm_spares,
         dry_run=pool.dry_run or dry_run,

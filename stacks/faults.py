@@ -9,12 +9,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from sparewheel.api.fault_policy import FaultPolicy, RepeatRule
 from sparewheel.api.faults import Action
-from sparewheel.api.names import CODE_NODE_LOST, MEASURED_CODES
+from sparewheel.api.names import MEASURED_CODES, NODE_CODES
 from sparewheel.faults.catalogue import is_code, named_codes, rule_of
 from sparewheel.faults.patterns import is_code_or_pattern, matches
 from stacks.base import Area
 
-CODES: Final = (*named_codes(), *MEASURED_CODES, CODE_NODE_LOST)
+CODES: Final = (*named_codes(), *MEASURED_CODES, *NODE_CODES)
 """Fault codes beside the XIDs whose action a stack may choose."""
 LOST_ACTIONS: Final = frozenset({Action.IGNORE, Action.RECORD, Action.CORDON, Action.REPLACE})
 
@@ -56,7 +56,7 @@ def _known_codes(rules: dict[str, FaultRule]) -> dict[str, FaultRule]:
             raise ValueError(msg)
         actions = [rule.action, *(repeat.action for repeat in rule.repeats or [])]
         wrong = [action for action in actions if action is not None and action not in LOST_ACTIONS]
-        if code == CODE_NODE_LOST and wrong:
+        if code in NODE_CODES and wrong:
             msg = f"{code}: {wrong[0]} can't reach a host that doesn't answer; choose record, cordon or replace"
             raise ValueError(msg)
     return rules

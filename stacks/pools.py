@@ -63,6 +63,9 @@ class Pool(Area):
     max_concurrent_replacements: int = Field(default=1, ge=1)
     budget: Budget = Field(default_factory=Budget, description="more limits on replacing in this pool")
     node_lost_seconds: float = Field(default=40.0, gt=0)
+    node_removed_seconds: float = Field(
+        default=60.0, gt=0, description="how long a Node that somebody removed may come back before it is replaced"
+    )
     drain_deadline_seconds: int = Field(default=300, ge=0)
     deadline_seconds: int = Field(default=1800, ge=10, description="how long an up waits for this pool's hosts")
     protect: bool = Field(default=False, description="a destroy refuses to release the pool's machines")

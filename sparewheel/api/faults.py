@@ -23,7 +23,7 @@ class Fault(ApiModel):
     """One open fault of one device; repeats are counted, not listed."""
 
     code: str
-    """``XID 79``, ``SXID 20034``, ``GPU_OFF_BUS``, ``GPU_MISSING``, ``NODE_LOST``, ``MANUAL``."""
+    """``XID 79``, ``SXID 20034``, ``GPU_OFF_BUS``, ``GPU_MISSING``, ``NODE_LOST``, ``NODE_REMOVED``, ``MANUAL``."""
     device: str = ""
     """PCI address in the form ``0000:17:00`` (domain 4 digits or more, no function), else empty."""
     gpu_index: int | None = None

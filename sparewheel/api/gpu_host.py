@@ -71,6 +71,8 @@ class GpuHostStatus(ApiModel):
     node_name: str | None = None
     claim: Claim | None = None
     since: Time | None = None
+    node_missing_since: Time | None = None
+    """Since when an active host's Node is not there, by whoever removed it."""
     boot_id: str | None = None
     """Boot id last seen while Active."""
     refused_boot_id: str | None = None

@@ -162,6 +162,8 @@ class GpuPoolSpec(ApiModel):
     """More limits on replacing in this pool, beside ``max_concurrent_replacements``."""
     node_lost_seconds: float = Field(default=40.0, gt=0)
     """Silence of agent and kubelet after which a node counts as lost."""
+    node_removed_seconds: float = Field(default=60.0, gt=0)
+    """How long an active host's Node that somebody removed may come back before the host is replaced."""
     drain_deadline_seconds: int = Field(default=300, ge=0)
     """How long PodDisruptionBudgets are honoured."""
     warm_spares: bool = False

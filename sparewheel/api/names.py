@@ -85,6 +85,8 @@ REASON_JOB_LOST: Final = "JobNotRequeued"
 # Fault codes that are not XIDs.
 CODE_NODE_LOST: Final = "NODE_LOST"
 CODE_NODE_REMOVED: Final = "NODE_REMOVED"
+NODE_CODES: Final = (CODE_NODE_LOST, CODE_NODE_REMOVED)
+"""No GPU's fault but the node's as a whole; ruled by their own names only."""
 CODE_GPU_OFF_BUS: Final = "GPU_OFF_BUS"
 CODE_GPU_MISSING: Final = "GPU_MISSING"
 CODE_MANUAL: Final = "MANUAL"
@@ -141,6 +143,8 @@ CONTROLLER_APP_NAME: Final = "sparewheel-controller"
 """Value of ``app.kubernetes.io/name`` on the controllers' pods."""
 CONTROLLER_ACCOUNT: Final = CONTROLLER_APP_NAME
 """Service account of the controller, in our namespace; an admission policy lets it alone ask for actions on nodes."""
+CLAIM_OF_INCIDENT: Final = "remediation/"
+"""Claims on GpuHosts whose owner begins so are held by incidents."""
 CONTROLLER_LEASE: Final = CONTROLLER_APP_NAME
 POLICY_NAME: Final = "default"
 

@@ -15,6 +15,8 @@ from sparewheel.api.ladder import LadderRecord, Rung
 class Trigger(StrEnum):
     FAULT = "fault"
     NODE_LOST = "node_lost"
+    NODE_REMOVED = "node_removed"
+    """Somebody else deleted the Node object of a host that serves."""
     MANUAL = "manual"
 
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostStatus, HostPhase
+from sparewheel.api.names import CLAIM_OF_INCIDENT
 from sparewheel.capacity.hosts import Change, read_host, swap_status, update_status
 from sparewheel.capacity.port import CapacityError
 from sparewheel.clock import Clock
 from sparewheel.kube.port import ConflictError, Kube, NotFoundError
 
-INCIDENT: Final = "remediation/"
+INCIDENT: Final = CLAIM_OF_INCIDENT
 """Owners of this form are incidents."""
 PERSON: Final = "person/"
 """Owners of this form do what a person asked for a host."""

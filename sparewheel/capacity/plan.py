@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPoolSpec
 from sparewheel.capacity.claims import INCIDENT, ON_THE_WAY, PERSON, is_free, owner_of
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE
+
+LEFT_TO_INCIDENTS_SECONDS = 120.0
+"""After the pool's ``node_removed_seconds``: a controller makes an incident of a missing Node within this time."""
 
 
 def pool_owner(pool: str) -> str:
@@ -29,6 +33,9 @@ class View:
     """Nodes that are known to run no worker, or an idle one; they leave first."""
     nodes: Collection[str] | None = None
     """Names of all Nodes there are; None where that was not looked at."""
+    joining: Collection[str] = ()
+    """Those among them that wait for their checks since they registered."""
+    now: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -51,8 +58,14 @@ class Plan:
     """To be taken out once enough others serve."""
     free_claims: list[str] = field(default_factory=list[str])
     """Active hosts that a closed incident brought in."""
+    missing: list[str] = field(default_factory=list[str])
+    """Active hosts whose Node somebody removed: it may come back, or an incident is made of it."""
     lost: list[str] = field(default_factory=list[str])
-    """Active hosts whose Node somebody removed: they serve nobody."""
+    """Those of which nothing was made for long: they serve nobody."""
+    back: list[str] = field(default_factory=list[str])
+    """Active hosts whose Node was missing and is there again."""
+    rejoined: list[str] = field(default_factory=list[str])
+    """Active hosts whose Node was registered anew: they are checked before they serve again."""
     forget: list[str] = field(default_factory=list[str])
     """No longer in the inventory, and out of use."""
     warm_up: list[str] = field(default_factory=list[str])
@@ -62,7 +75,7 @@ class Plan:
     @property
     def settled(self) -> bool:
         busy = self.bring_in or self.claim or self.put_back or self.drain or self.draining or self.leave_later
-        return not (busy or self.warm_up or self.lost)
+        return not (busy or self.warm_up or self.lost or self.missing or self.back or self.rejoined)
 
 
 def make_plan(view: View) -> Plan:
@@ -83,8 +96,8 @@ def make_plan(view: View) -> Plan:
             plan.have += 1  # a spare that an incident brings in, or has brought in
         elif phase is HostPhase.ACTIVE and incident is not None:
             plan.have += incident not in served_by  # the incident will put another in its place
-        elif phase is HostPhase.ACTIVE and _lost(view, host):
-            plan.lost.append(name)
+        elif phase is HostPhase.ACTIVE and _serves_nobody(view, plan, host):
+            pass  # its Node is missing, or registered anew
         elif phase is HostPhase.ACTIVE:
             if holder is not None:
                 plan.free_claims.append(name)
@@ -100,6 +113,23 @@ def make_plan(view: View) -> Plan:
     plan.replaced = [name for name in (*plan.drain, *plan.draining) if name in view.spec.replace]
     _warm(view, plan)
     return plan
+
+
+def _serves_nobody(view: View, plan: Plan, host: GpuHost) -> bool:
+    """Its Node is not there, or was registered anew and waits for its checks. A missing one keeps its place a while."""
+    name, node = host.spec.host, host.status.node_name
+    if _missing(view, host):
+        late = _late(view, host)
+        (plan.lost if late else plan.missing).append(name)
+        plan.have += not late
+        return True
+    if owner_of(host) is None and node in view.joining:
+        plan.rejoined.append(name)
+        plan.bring_in.append(name)
+        return True
+    if host.status.node_missing_since is not None:
+        plan.back.append(name)
+    return False
 
 
 def _balance(view: View, plan: Plan, steady: list[GpuHost], leaving: list[GpuHost]) -> None:
@@ -138,7 +168,13 @@ def _leaves(view: View, host: GpuHost) -> bool:
     return gone or (host.spec.host in view.spec.replace and not _done(host))
 
 
-def _lost(view: View, host: GpuHost) -> bool:
+def _late(view: View, host: GpuHost) -> bool:
+    """Nobody made an incident of it, long after its time."""
+    since, limit = host.status.node_missing_since, view.spec.node_removed_seconds + LEFT_TO_INCIDENTS_SECONDS
+    return view.now is not None and since is not None and view.now - since > timedelta(seconds=limit)
+
+
+def _missing(view: View, host: GpuHost) -> bool:
     """Its Node is not among all that there are, and no incident (which would see to it) has to do with it."""
     return view.nodes is not None and host.status.node_name is not None and host.status.node_name not in view.nodes
 

@@ -14,13 +14,14 @@ from typing import Any, Final, cast
 from sparewheel.api.base import format_time
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.names import TAINT_JOINING
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import Idle, slurm_idle, workers_by_node
 from sparewheel.capacity.choose import need_of, spares_in_order
 from sparewheel.capacity.claims import INCIDENT, claim_first, let_go, owner_of
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE, entering, hosts_of, read_host, sync_hosts
-from sparewheel.capacity.nodes import nodes_of
+from sparewheel.capacity.nodes import has_taint, nodes_of
 from sparewheel.capacity.plan import Plan, View, make_plan, pool_owner
 from sparewheel.capacity.port import CapacityError, CapacityProvider, Check, Proof, UnreachableError
 from sparewheel.capacity.providers import provider_for
@@ -128,6 +129,8 @@ async def _look(site: Site, idle: Idle) -> _Run:
         },
         idle=[name for name in nodes if name not in workers],
         nodes=nodes.keys(),
+        joining=[name for name, node in nodes.items() if has_taint(node, TAINT_JOINING)],
+        now=site.clock.now(),
     )
     return _Run(site, pool_owner(pool.metadata.name), idle, hosts, make_plan(view))
 
@@ -138,6 +141,13 @@ async def _tidy(run: _Run) -> None:
     for name in run.plan.lost:
         await steps.lose_node(run.site, run.host(name))
         run.notes.append(f"{name} is a spare again: its Node was removed")
+    for name in run.plan.missing:
+        await steps.miss_node(run.site, run.host(name), missing=True)
+        run.notes.append(f"the Node of {name} was removed; it may come back")
+    for name in run.plan.back:
+        await steps.miss_node(run.site, run.host(name), missing=False)
+    for name in run.plan.rejoined:
+        await steps.check_again(run.site, run.host(name), run.owner)
     for name in run.plan.free_claims:
         host = run.host(name)
         run.site.before_write()

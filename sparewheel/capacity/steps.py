@@ -194,9 +194,35 @@ def becomes_spare(site: Site, reason: str = "") -> Callable[[GpuHostStatus], Non
 
     def change(status: GpuHostStatus) -> None:
         enter(status)
-        status.node_name = None
+        status.node_name = status.node_missing_since = None
 
     return change
+
+
+async def miss_node(site: Site, host: GpuHost, *, missing: bool) -> GpuHost:
+    """Mark since when an active host's Node is not there, or that it is there again."""
+    now = site.clock.now()
+
+    def mark(status: GpuHostStatus) -> None:
+        status.node_missing_since = (status.node_missing_since or now) if missing else None
+
+    site.before_write()
+    return await swap_status(site.kube, host, mark)
+
+
+async def check_again(site: Site, host: GpuHost, owner: str) -> GpuHost:
+    """An active host whose Node was registered anew, tainted: claimed, and admitted once it passes its checks."""
+    enter = entering(HostPhase.CHECKING, site.clock, "its Node was registered anew")
+
+    def checking(status: GpuHostStatus) -> None:
+        enter(status)
+        status.node_missing_since = None
+
+    site.before_write()
+    ours = Claim(owner=owner, purpose="checks", time=site.clock.now())
+    return await claim(
+        site.kube, site.namespace, host.spec.host, ours, lambda now: now.status.phase is HostPhase.ACTIVE, checking
+    )
 
 
 async def lose_node(site: Site, host: GpuHost) -> GpuHost:
@@ -246,6 +272,7 @@ def quarantined(site: Site, boot_id: str, reason: str, lemon: str = "") -> Calla
         status.lemon = status.lemon or bool(lemon)
         status.refused_boot_id = boot_id or status.refused_boot_id
         status.node_name = status.node_name if site.provider.keeps_node else None
+        status.node_missing_since = None
 
     return change
 

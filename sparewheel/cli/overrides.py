@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from sparewheel.api.enums import Action
-from sparewheel.api.names import CODE_NODE_LOST, MEASURED_CODES
+from sparewheel.api.names import MEASURED_CODES, NODE_CODES
 from sparewheel.cli.common import CommandError
 from sparewheel.faults.catalogue import named_codes
 from sparewheel.faults.patterns import is_code_or_pattern
@@ -57,7 +57,7 @@ def _named(rule: object) -> tuple[str, object]:
 
 
 def _action(path: Path, code: str, action: object) -> Action:
-    if not is_code_or_pattern(code, (*named_codes(), *MEASURED_CODES, CODE_NODE_LOST)):
+    if not is_code_or_pattern(code, (*named_codes(), *MEASURED_CODES, *NODE_CODES)):
         raise CommandError(f"{path}: {code!r} is no fault code; write 'XID 63', 'SXID 20034' or 'MLX5_FATAL'")
     try:
         return Action(str(action))

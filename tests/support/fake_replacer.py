@@ -22,7 +22,7 @@ from sparewheel.capacity.port import (
 )
 from sparewheel.clock import Clock
 from sparewheel.kube.memory import MemoryKube
-from sparewheel.kube.port import NODE
+from sparewheel.kube.port import GPU_HOST, NODE
 
 JOIN_SECONDS = 2.0
 
@@ -53,6 +53,7 @@ class FakeReplacer:
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     refused: dict[str, str] = field(default_factory=dict[str, str])
     """What the backend says instead of doing what is asked of a host; "" stands for all of them together."""
+    _published: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
         return next((host.name for host in self.hosts.values() if host.node == node), None)
@@ -60,6 +61,14 @@ class FakeReplacer:
     async def pool_hosts(self, pool: GpuPool) -> list[GpuHost]:
         await asyncio.sleep(0)
         return [self._view(host, pool) for host in self.hosts.values()]
+
+    def publish(self, pool: GpuPool) -> None:
+        """The hosts as GpuHosts, which the controller watches."""
+        for host in self.hosts.values():
+            state = (host.phase, host.node, host.owner)
+            if self._published.get(host.name) != state:
+                self._published[host.name] = state
+                self.kube.put(GPU_HOST, self._view(host, pool).to_wire(), "sparewheel")
 
     def _view(self, host: FakeHost, pool: GpuPool) -> GpuHost:
         claim = Claim(owner=host.owner, time=self.clock.now()) if host.owner else None

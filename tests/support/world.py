@@ -103,6 +103,7 @@ class World:
     kube: MemoryKube = field(init=False)
     slurm: MemorySlurm = field(init=False)
     capacity: FakeReplacer = field(init=False)
+    pool: GpuPool = field(init=False)
     receiver: Receiver = field(default_factory=Receiver)
     faults: dict[str, list[Fault]] = field(default_factory=dict[str, list[Fault]])
     silent: set[str] = field(default_factory=set[str])
@@ -146,7 +147,7 @@ class World:
             grace_seconds=self.grace_seconds,
             warm_spares=self.warm,
         ).model_copy(update=changes)
-        pool = GpuPool(metadata=ObjectMeta(name=POOL, namespace=NAMESPACE), spec=spec)
+        pool = self.pool = GpuPool(metadata=ObjectMeta(name=POOL, namespace=NAMESPACE), spec=spec)
         self.kube.put(GPU_POOL, pool.to_wire(), NAMESPACE)
 
     def put_policy(self, spec: RemediationPolicySpec) -> None:
@@ -272,6 +273,7 @@ class World:
         self._operator(now)
         if self.helpers is not None:
             self.helpers.step(now)
+        self.capacity.publish(self.pool)
         for job in self.slurm.job_table.values():
             report_step(job, self.clock.now())
 
@@ -322,8 +324,9 @@ class World:
             elif name in self._register_at and now >= self._register_at[name]:
                 del self._register_at[name]
                 self._register(name)
+        nodes = self.kube._objects.get(NODE, {})
         for name, node in have.items():
-            body = self.kube.peek(NODE, node) if node else None
+            body = nodes.get(("", node))
             slurm = self.slurm.node_table.get(name)
             if body and slurm and body["spec"].get("unschedulable") and not slurm.drain:
                 text = body["metadata"].get("annotations", {}).get(SLINKY_NODE_CORDON_REASON, "cordoned")

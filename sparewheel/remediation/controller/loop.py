@@ -22,6 +22,7 @@ from sparewheel.remediation.controller.events import GATHER_SECONDS, Events
 from sparewheel.remediation.controller.pool_leases import PoolLeases
 from sparewheel.remediation.controller.pools import Pools, Reconcile
 from sparewheel.remediation.controller.queue import DueQueue, Key
+from sparewheel.remediation.controller.removed import RemovedNodes
 from sparewheel.remediation.controller.scout import Scout
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.controller.trial import Tester
@@ -71,6 +72,7 @@ class Controller:
     watches: Watches = field(init=False)
     ports: Ports = field(init=False)
     scout: Scout = field(init=False)
+    removed: RemovedNodes = field(init=False)
     pool_leases: PoolLeases = field(init=False)
     tester: Tester = field(init=False)
     warm_spares: WarmSpares = field(init=False)
@@ -111,6 +113,7 @@ class Controller:
         self.breaker_end = BreakerEnd(self.ports, self.state, self._tell)
         self.unmet = Unmet(self.clock)
         self.scout = Scout(self.ports, self.state, self._found, self.watches.troubles)
+        self.removed = RemovedNodes(self.ports, self.state, self._found, self.watches.troubles)
 
     # ---------------------------------------------------------------- leading
     def leading(self) -> bool:
@@ -327,6 +330,7 @@ class Controller:
         looks: dict[str, Callable[[str], Awaitable[float | None]]] = {
             "node": self.scout.triage,
             "silence": self.scout.probe,
+            "removed": self.removed.look,
             "events": self.events.look,
             "warm": self.warm_spares.look,
         }
@@ -361,6 +365,8 @@ class Controller:
         self.pool_leases.keep_only(healing | reconciling)
         for node in self.scout.silent_nodes():
             self.queue.add(Key("silence", node))
+        for host in self.removed.due():
+            self.queue.add(Key("removed", host))
         return SWEEP_SECONDS
 
     async def _incident(self, key: Key) -> float | None:

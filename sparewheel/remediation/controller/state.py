@@ -51,12 +51,16 @@ class State:
     ``let_go``."""
     outboxes: Outboxes = field(default_factory=Outboxes)
     """Of the newest records."""
+    gone_nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
+    """Nodes that were deleted while we watched, as they were last seen; forgotten when the name comes back."""
     node_bodies: dict[str, Json] = field(default_factory=dict[str, Json])
     """What the views are made of."""
     _places: dict[str, str] = field(default_factory=dict[str, str])
     """Slurm node name to the Node that its worker runs on."""
     _workers: dict[str, dict[str, PodView]] = field(default_factory=dict[str, dict[str, PodView]])
     """Node to its worker pods, by uid."""
+    _last_workers: dict[str, PodView] = field(default_factory=dict[str, PodView])
+    """Node to the worker pod that was last seen there, also after it went."""
     _by_node: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Node to the names of its records."""
     _jobs_seen: dict[str, dict[int, float]] = field(default_factory=dict[str, dict[int, float]])
@@ -99,6 +103,12 @@ class State:
         if pod.node_name:
             self._workers.setdefault(pod.node_name, {})[pod.uid] = pod
             self._places[pod.hostname or pod.name] = pod.node_name
+            self._last_workers[pod.node_name] = pod
+
+    def last_worker(self, node: str) -> PodView | None:
+        """The worker that was last seen on the node; None where its name serves on another node by now."""
+        pod = self._last_workers.get(node)
+        return pod if pod is not None and self._places.get(pod.hostname or pod.name, node) == node else None
 
     def drop_worker(self, pod: PodView) -> None:
         """A name whose pod moved stays where its newest pod is."""

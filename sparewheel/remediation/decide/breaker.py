@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from sparewheel.api.names import NODE_CODES
 from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation
 from sparewheel.api.remediation_policy import Backlog, RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.remediation.decide.budget import allowed
@@ -129,7 +130,7 @@ def common_cause(incidents: Iterable[Remediation], now: datetime) -> str:
                 best, code, spread = len(near), one, (near[-1] - first).total_seconds()
     if best < COMMON_NODES:
         return ""
-    where = "the network or its power" if code == "NODE_LOST" else "fabric, power, driver, or one job"
+    where = "the network or its power" if code in NODE_CODES else "fabric, power, driver, or one job"
     return f"{best} nodes show {code} within {spread:.0f} s: look for one cause ({where}) before you go on"
 
 

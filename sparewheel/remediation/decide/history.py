@@ -13,7 +13,7 @@ _ENDS_SERVICE = frozenset({FenceKind.DOWN, FenceKind.REQUEUE, FenceKind.DRAIN, F
 def real(record: Remediation) -> bool:
     """A fault of a host that happened: no drill, no dry run, no person's doing, and nobody called it off by hand."""
     spec, status = record.spec, record.status
-    if spec.dry_run or spec.fault.drill or spec.trigger not in {Trigger.FAULT, Trigger.NODE_LOST}:
+    if spec.dry_run or spec.fault.drill or spec.trigger is Trigger.MANUAL:
         return False
     return not (status.outcome is Outcome.CANCELLED and status.cancelled_by)
 

@@ -80,10 +80,19 @@ def _before_the_fence(remediation: Remediation, seen: Observations, situation: S
         return NodeStep((Todo(NodeAction.DRY_RUN),))
     if isinstance(seen.node, Unknown):
         return wait_for(f"the API server ({seen.node.error})", BACKOFF_SECONDS)
+    if remediation.spec.trigger is Trigger.NODE_REMOVED:
+        return _fence_removed(remediation, seen.node, situation)
     if isinstance(seen.node, Gone) or seen.node.uid != remediation.spec.node_uid:
         if remediation.status.owned.slurm_down:
             return None
         return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed or registered anew"),))
+    return _fence(remediation, situation)
+
+
+def _fence_removed(remediation: Remediation, node: NodeView | Gone, situation: Situation) -> NodeStep:
+    """There is no Node to cordon; its jobs and its Slurm node are left."""
+    if isinstance(node, NodeView) and not started(remediation.status, NodeStage.FENCED):
+        return NodeStep((Todo(NodeAction.STAND_DOWN, why="the node came back before anything was done"),))
     return _fence(remediation, situation)
 
 
@@ -100,8 +109,13 @@ def _fence(remediation: Remediation, situation: Situation) -> NodeStep:
 
 def _removed_by_others(remediation: Remediation, *, gone: bool) -> NodeStep:
     """Its pods are gone with it, but a Slurm node that we struck is still ours to bring back, and the host is bad."""
-    if gone and remediation.status.replacement.claimed_at is not None:
+    removed = remediation.spec.trigger is Trigger.NODE_REMOVED
+    if (gone or removed) and remediation.status.replacement.claimed_at is not None:
         return NodeStep((Todo(NodeAction.DRAINED, why="the node was removed by somebody else"),))
+    if removed and on_hold(remediation):
+        return NodeStep((Todo(NodeAction.HOLD),), f"a person: {remediation.spec.hold}", HOLD_SECONDS)
+    if removed:
+        return wait_for(remediation.status.replacement.message or "a spare", 2.0)
     if remediation.status.owned.slurm_down:
         return wait_for("the new worker pod's slurmd to register (the node was removed by somebody else)", 2.0)
     return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed by somebody else"),))

@@ -53,6 +53,8 @@ def cause_words(remediation: Remediation) -> str:
         return f"node {spec.node} was taken out for replacement by {spec.requested_by or 'an administrator'}"
     if spec.trigger is Trigger.NODE_LOST:
         return f"node {spec.node} was lost{drill}"
+    if spec.trigger is Trigger.NODE_REMOVED:
+        return f"node {spec.node} was removed from the cluster"
     return f"node {spec.node} failed: {fault_words(spec.fault)}{drill}"
 
 

@@ -15,8 +15,10 @@ from sparewheel.api.names import (
     ANNOTATION_REPLACE_REQUEST,
     CODE_MANUAL,
     CODE_NODE_LOST,
+    CODE_NODE_REMOVED,
     LABEL_POOL,
     LABEL_ROLE,
+    NODE_CODES,
     ROLE_ACTIVE,
 )
 from sparewheel.api.remediation import Remediation, RemediationSpec, SeenJob, Trigger
@@ -80,7 +82,7 @@ def triage(
     if report.node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
         return None
     for fault, how in (*((fault, BY_HAND) for fault in asked), *ruled):
-        spec = _spec(report, pool, policy, fault, how)
+        spec = spec_of(report, pool, policy, fault, how)
         marks = "detect only" if spec.detect_only else "dry run" if spec.dry_run else ""
         name = incident_name(report.node, report.boot_id, fault, report.heartbeat, marks=marks)
         if name not in known and (spec.dry_run or not treated_before(report.node.uid, report.boot_id, fault, history)):
@@ -101,22 +103,22 @@ def _ruled(report: Report, pool: GpuPool, policy: RemediationPolicySpec, now: da
     seen = sorted(report.faults if report.fresh else (), key=lambda one: (one.first_seen, one.code, one.device))
     found: list[tuple[Fault, Ruling]] = []
     for fault in (*seen, *_lost(report, pool, now)):
-        how = ruling(fault, _for(fault, pool.spec.fault_policies), _for(fault, policy.fault_policies))
+        how = ruling(fault, rules_for(fault, pool.spec.fault_policies), rules_for(fault, policy.fault_policies))
         if how.action in ACTING:
             found.append((fault.model_copy(update={"action": how.action}), how))
     return sorted(found, key=lambda one: (one[0].code == CODE_NODE_LOST, -severity(one[0].action)))
 
 
-def _for(fault: Fault, rules: Sequence[FaultPolicy]) -> Sequence[FaultPolicy]:
+def rules_for(fault: Fault, rules: Sequence[FaultPolicy]) -> Sequence[FaultPolicy]:
     """A lost node is no GPU's fault: only a rule that names it is meant."""
-    return [rule for rule in rules if rule.code == fault.code] if fault.code == CODE_NODE_LOST else rules
+    return [rule for rule in rules if rule.code == fault.code] if fault.code in NODE_CODES else rules
 
 
 def _manual(report: Report, now: datetime) -> list[Fault]:
     value = report.node.annotations.get(ANNOTATION_REPLACE_REQUEST, "")
     if not value:
         return []
-    return [_fault(CODE_MANUAL, FaultSource.MANUAL, now, value[:200], Severity.INFO)]
+    return [whole_node_fault(CODE_MANUAL, FaultSource.MANUAL, now, value[:200], Severity.INFO)]
 
 
 def _lost(report: Report, pool: GpuPool, now: datetime) -> list[Fault]:
@@ -125,10 +127,10 @@ def _lost(report: Report, pool: GpuPool, now: datetime) -> list[Fault]:
         return []
     since = now - timedelta(seconds=silence.agent_seconds or 0.0)
     text = f"agent and kubelet silent for {silence.agent_seconds or 0.0:.0f} s"
-    return [_fault(CODE_NODE_LOST, FaultSource.HEARTBEAT, since, text, Severity.CRITICAL)]
+    return [whole_node_fault(CODE_NODE_LOST, FaultSource.HEARTBEAT, since, text, Severity.CRITICAL)]
 
 
-def _fault(code: str, source: FaultSource, when: datetime, message: str, how_severe: Severity) -> Fault:
+def whole_node_fault(code: str, source: FaultSource, when: datetime, message: str, how_severe: Severity) -> Fault:
     return Fault(
         code=code,
         action=Action.REPLACE,
@@ -158,8 +160,15 @@ def incident_name(
     return f"{node.name[:40].strip('-.')}-{code}-{digest}"
 
 
-def _spec(report: Report, pool: GpuPool, policy: RemediationPolicySpec, fault: Fault, how: Ruling) -> RemediationSpec:
-    trigger = {CODE_MANUAL: Trigger.MANUAL, CODE_NODE_LOST: Trigger.NODE_LOST}.get(fault.code, Trigger.FAULT)
+_TRIGGERS = {
+    CODE_MANUAL: Trigger.MANUAL,
+    CODE_NODE_LOST: Trigger.NODE_LOST,
+    CODE_NODE_REMOVED: Trigger.NODE_REMOVED,
+}
+
+
+def spec_of(report: Report, pool: GpuPool, policy: RemediationPolicySpec, fault: Fault, how: Ruling) -> RemediationSpec:
+    trigger = _TRIGGERS.get(fault.code, Trigger.FAULT)
     worker = next((pod for pod in report.workers if pod.worker and not pod.finished), None)
     return RemediationSpec(
         node=report.node.name,

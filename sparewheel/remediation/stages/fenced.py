@@ -10,12 +10,12 @@ from sparewheel.api.names import (
     SLINKY_NODE_CORDON_REASON,
     TAINT_FAULT,
 )
-from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus
+from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, Trigger
 from sparewheel.kube.port import NODE, ConflictError, Json
 from sparewheel.remediation.decide.breaker import one_too_many, opened, opening_event
 from sparewheel.remediation.decide.events import EVENT_HELD, EVENT_WORSE
 from sparewheel.remediation.decide.jobs import only_hit, struck, victims
-from sparewheel.remediation.decide.observations import SlurmNodeView
+from sparewheel.remediation.decide.observations import SlurmNodeView, Unknown
 from sparewheel.remediation.decide.record import (
     Change,
     begin,
@@ -33,7 +33,7 @@ from sparewheel.remediation.decide.record import (
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
 from sparewheel.remediation.decide.slurm_return import foreign, names_incident, slurm_reason
 from sparewheel.remediation.decide.treated import planned
-from sparewheel.remediation.stages import survivors, takeover
+from sparewheel.remediation.stages import slurm_return, survivors, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import job_view, node_view, slurm_node_view
 from sparewheel.slurm.port import SlurmNotFoundError
@@ -62,7 +62,8 @@ async def act(incident: Incident) -> bool:
         raise PreconditionError(f"{incident.name} may not be fenced: {refused}")
     incident.stage(begin(NodeStage.FENCED, incident.now()))
     action, fence = planned(incident.record), incident.record.status.fence
-    if fence is not FenceKind.JOBS and not (fence is FenceKind.UNDECIDED and action is Action.RESTART_JOB):
+    jobs_alone = fence is FenceKind.JOBS or (fence is FenceKind.UNDECIDED and action is Action.RESTART_JOB)
+    if not jobs_alone and incident.record.spec.trigger is not Trigger.NODE_REMOVED:
         await cordon(incident)
     match await _decide(incident, action):
         case FenceKind.NONE | FenceKind.CORDON:
@@ -185,8 +186,10 @@ async def _strike(incident: Incident) -> None:
         incident.stage(list_jobs([], incident.now()), _nothing_to_strike(incident))
         return
     nodes_of = await _list(incident, name)
-    await survivors.begin(incident, nodes_of)
-    if not _struck_already(incident, node):
+    elsewhere = await _serves_elsewhere(incident)
+    if not elsewhere:
+        await survivors.begin(incident, nodes_of)
+    if not elsewhere and not _struck_already(incident, node):
         await incident.update(own_slurm(name, incident.now(), node.slurmd_start_time, foreign(node)))
         incident.lead()
         state = "DOWN" if incident.record.status.fence is FenceKind.DOWN else "DRAIN"
@@ -217,10 +220,30 @@ async def _list(incident: Incident, name: str | None) -> dict[int, frozenset[str
         ids = {job.job_id for job in near}
         near += [job for job in listed if job.het_job_id in whole and job.job_id not in ids]
     jobs = [job_view(job, places) for job in near]
-    found = only_hit(victims(jobs, name, remembered, seen, window, places), incident.record)
+    if await _serves_elsewhere(incident):  # what runs there now was never on the removed node
+        running = [job for job in jobs if job.running and not job.pending]
+        others = [job for job in jobs if job not in running]
+        found = victims(others, name, remembered, seen, window, places)
+        found += victims(running, "", remembered, seen, window, places)
+    else:
+        found = victims(jobs, name, remembered, seen, window, places)
+    found = only_hit(found, incident.record)
     incident.stage(list_jobs(found, now))
     nodes = {job.job_id: job.nodes for job in jobs}
     return {job.job_id: nodes[job.job_id] or remembered.get(job.job_id, frozenset()) for job in found}
+
+
+async def _serves_elsewhere(incident: Incident) -> bool:
+    """The removed node's worker was made again on another: to strike its Slurm node now would end a healthy one's jobs.
+
+    A look-up that fails ends the look.
+    """
+    if incident.record.spec.trigger is not Trigger.NODE_REMOVED:
+        return False
+    successors = await slurm_return.see_successors(incident)
+    if isinstance(successors, Unknown):
+        raise PreconditionError(f"{incident.name} waits for the look-up of worker pods ({successors.error})")
+    return bool(successors)
 
 
 def _struck_already(incident: Incident, node: SlurmNodeView) -> bool:

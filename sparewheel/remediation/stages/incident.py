@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Protocol
 
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import POLICY_NAME
+from sparewheel.api.names import CLAIM_OF_INCIDENT, POLICY_NAME
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.clock import Clock
@@ -143,7 +143,7 @@ class Incident:
     @property
     def owner(self) -> str:
         """The claim's idempotency key."""
-        return f"remediation/{self.name}"
+        return f"{CLAIM_OF_INCIDENT}{self.name}"
 
     def now(self) -> datetime:
         """Never before what the record says already."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparewheel.api.faults import Action
-from sparewheel.api.remediation import NodeStage, ReplacementRecord
+from sparewheel.api.remediation import NodeStage, ReplacementRecord, Trigger
 from sparewheel.capacity.port import CapacityError, UnreachableError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.events import EVENT_WAITING
@@ -41,7 +41,8 @@ async def act(incident: Incident) -> bool:
         waits = replacement_refused(incident.name, pool.metadata.name, pool.spec, incidents, incident.now(), fleet)
         if waits:
             raise PreconditionError(f"{incident.name} waits for {waits}")
-        gone = isinstance(await incident.see_node(), Gone)
+        removed = incident.record.spec.trigger is Trigger.NODE_REMOVED
+        gone = removed or isinstance(await incident.see_node(), Gone)
         await incident.recheck(spare=False, node=not gone)  # a node that is gone needs its spare all the more
         bad = await ports.replacer.host_of(pool, incident.record.spec.node)
         if bad is None:
