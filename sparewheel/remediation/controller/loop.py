@@ -362,7 +362,8 @@ class Controller:
         """Look at silent nodes; give back the leases of pools where nothing goes on."""
         healing = {i.record.spec.pool for i in self.state.taken.values() if _drives(i.record)}
         reconciling = {key.name for key in self.queue.running if key.kind == "pool"}
-        self.pool_leases.keep_only(healing | reconciling)
+        waited = self.pools.waits if self.pools is not None else set[str]()
+        self.pool_leases.keep_only(healing | reconciling | waited)
         for node in self.scout.silent_nodes():
             self.queue.add(Key("silence", node))
         for host in self.removed.due():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sparewheel.remediation.controller.pool_leases import PoolLeases
@@ -39,16 +39,20 @@ class Pools:
     reconcile: Reconcile
     check: Callable[[], None]
     """Raises when this controller no longer leads."""
+    waits: set[str] = field(default_factory=set[str])
+    """Pools whose lease is another's. A dead holder's is taken over only by one who goes on watching it."""
 
     async def look(self, name: str) -> float | None:
         """One look at a pool; seconds until the next, None when it is gone."""
         pool = self.state.pools.get(name)
+        self.waits.discard(name)
         if pool is None:
             return None
         if pool.spec.paused or pool.spec.dry_run or self._healing(name):
             return BUSY_SECONDS
         held_up = await self.leases.drive(name)
         if held_up:
+            self.waits.add(name)
             return BUSY_SECONDS
         try:
             result = await self.reconcile(name, lambda: self._may_write(name))

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from sparewheel.api.base import format_time
 from sparewheel.api.remediation import FenceKind, NodeStage, Remediation
 from sparewheel.kube.lease import held
 from sparewheel.kube.memory import MemoryKube
-from sparewheel.kube.port import NODE, REMEDIATION, ConflictError, UnavailableError
+from sparewheel.kube.port import LEASE, NODE, REMEDIATION, ConflictError, UnavailableError
 from sparewheel.remediation.controller.health import health
+from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.controller.pool_leases import PoolLeases
 from sparewheel.remediation.controller.pools import Pools
 from sparewheel.remediation.controller.queue import DueQueue, Key
@@ -269,6 +271,28 @@ async def test_a_pool_is_reconciled_under_its_lease_and_the_lease_given_back() -
     assert len(looked) == 2
     assert await pools.look("nothing") is None
     await leases.drop_all()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.looptime
+async def test_a_pools_lease_that_a_dead_controller_held_is_taken_over() -> None:
+    world = World()
+    looked: list[str] = []
+
+    async def reconcile(pool: str, check: object) -> Result:
+        looked.append(pool)
+        return Result(settled=True)
+
+    spec = {"holderIdentity": "dead", "leaseDurationSeconds": 8, "renewTime": format_time(world.clock.now())}
+    world.kube.put(LEASE, {"metadata": {"name": "sparewheel-pool-gpu"}, "spec": spec}, SPACE)
+    controller = Controller(
+        world.kube, world.slurm, world.capacity, world.receiver, world.clock, SPACE, "one", version="test",
+        reconcile_pool=reconcile,
+    )  # fmt: skip
+    running = asyncio.create_task(controller.run())
+    await until(lambda: looked == ["gpu"], 40)
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
