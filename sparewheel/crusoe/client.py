@@ -251,6 +251,8 @@ class CrusoeClient:
         seen: set[str] = set()
         while True:
             page = self._read(await self._transport.send(Call("GET", path, what, params)), Page[kind], what)
+            if page.items is msgspec.UNSET:
+                raise CrusoeError(f"{what}: Crusoe answered with no list; nothing is concluded, check url")
             for item in page.items or []:
                 found[item.operation_id if isinstance(item, Operation) else item.id] = item
             token = page.next_page_token or page.next_token or ""

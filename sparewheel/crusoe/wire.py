@@ -23,9 +23,9 @@ def bare(state: str) -> str:
 
 
 class Page(msgspec.Struct, Generic[T]):
-    """VMs and a node pool's VMs name the next page differently."""
+    """VMs and a node pool's VMs name the next page differently. Without ``items`` it is no list, which is not none."""
 
-    items: list[T] | None = None
+    items: list[T] | msgspec.UnsetType | None = msgspec.UNSET
     next_page_token: str | None = None
     next_token: str | None = None
 

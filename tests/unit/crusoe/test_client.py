@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from lab.standins.crusoe.cloud import Play
@@ -19,7 +20,9 @@ from sparewheel.crusoe.errors import (
     UnknownOutcomeError,
 )
 from sparewheel.crusoe.signing import Credentials
+from sparewheel.crusoe.transport import Transport
 from sparewheel.crusoe.wire import Vm, shortfall
+from tests.support.clocks import StillClock
 from tests.support.crusoe_yard import CLUSTER, CREDENTIALS, H100, ORGANIZATION, RESERVATION, CrusoeYard, crusoe_yard
 
 
@@ -258,3 +261,20 @@ async def test_a_reservation_says_what_is_free(yard: CrusoeYard) -> None:
         assert (await api.reservation(ORGANIZATION, RESERVATION)).free == 1
         with pytest.raises(CrusoeError, match="reservation other: 403"):
             await api.reservation(ORGANIZATION, "other")
+
+
+@pytest.mark.parametrize("answer", [b"", b"{}", b'{"status": "ok"}'])
+async def test_what_is_no_list_is_never_an_empty_one(answer: bytes) -> None:
+    """Else every host would have left the inventory, and one in quarantine would come back as a spare."""
+    clock = StillClock()
+    http = httpx.MockTransport(lambda _: httpx.Response(200, content=answer))
+    async with CrusoeClient(Transport("http://crusoe.test", CREDENTIALS, clock, http=http), "p", clock) as api:
+        with pytest.raises(CrusoeError, match="no list"):
+            await api.pool_vms("pool")
+
+
+async def test_a_list_of_none_is_empty() -> None:
+    clock = StillClock()
+    http = httpx.MockTransport(lambda _: httpx.Response(200, content=b'{"items": null}'))
+    async with CrusoeClient(Transport("http://crusoe.test", CREDENTIALS, clock, http=http), "p", clock) as api:
+        assert await api.pool_vms("pool") == []
