@@ -357,7 +357,8 @@ class MemoryKube:
         self._emit(resource, key, "DELETED", body)
         if resource == NODE:
             for pod_key, pod in list(self._table(POD).items()):
-                if pod.get("spec", {}).get("nodeName") == key[1]:
+                held = pod["metadata"].get("finalizers")
+                if pod.get("spec", {}).get("nodeName") == key[1] and not held:
                     self._remove(POD, pod_key)
 
     def _emit(self, resource: Resource, key: Key, kind: Literal["ADDED", "MODIFIED", "DELETED"], body: Json) -> None:
