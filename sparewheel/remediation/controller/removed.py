@@ -45,14 +45,23 @@ class RemovedNodes:
     _answering_since: float = float("-inf")
 
     def due(self) -> list[str]:
-        """Hosts whose Node is missed for longer than their pool allows. While watches fail, no time counts."""
-        now = self.state.clock.monotonic_seconds()
-        if self.troubles():
-            self._answering_since = now
+        """Hosts whose Node is missed for longer than their pool allows. Reads all hosts: asked once for each sweep."""
+        now = self._now()
         absent = {host.metadata.name: host for host in without_node(self.state.hosts.values(), self.state.nodes.keys())}
         kept = {name: self._missing.get(name) for name in absent}
         self._missing = {name: self._as_now(host, kept[name], now) for name, host in absent.items()}
         return [name for name, host in absent.items() if self._seconds(name, now) >= self._grace(host)]
+
+    def _now(self) -> float:
+        """While watches fail, no time counts."""
+        now = self.state.clock.monotonic_seconds()
+        if self.troubles():
+            self._answering_since = now
+        return now
+
+    def _is_due(self, host: GpuHost) -> bool:
+        absent = bool(without_node([host], self.state.nodes.keys()))
+        return absent and self._seconds(host.metadata.name, self._now()) >= self._grace(host)
 
     def _as_now(self, host: GpuHost, known: _Missing | None, now: float) -> _Missing:
         if known is not None and known.stint == _stint(host):
@@ -75,7 +84,7 @@ class RemovedNodes:
         """Everything that counts is read afresh. A look-up that fails proves nothing, and the wait begins anew."""
         known, missing = self.state.hosts.get(name), self._missing.get(name)
         pool = self.state.pools.get(known.spec.pool) if known is not None else None
-        if known is None or missing is None or pool is None or name not in self.due():
+        if known is None or missing is None or pool is None or not self._is_due(known):
             return None
         try:
             hosts = await self.ports.replacer.pool_hosts(pool)

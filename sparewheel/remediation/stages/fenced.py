@@ -186,10 +186,9 @@ async def _strike(incident: Incident) -> None:
         incident.stage(list_jobs([], incident.now()), _nothing_to_strike(incident))
         return
     nodes_of = await _list(incident, name)
-    elsewhere = await _serves_elsewhere(incident)
-    if not elsewhere:
+    if not await _serves_elsewhere(incident):
         await survivors.begin(incident, nodes_of)
-    if not elsewhere and not _struck_already(incident, node):
+    if not await _serves_elsewhere(incident) and not _struck_already(incident, node):  # the hold may have taken seconds
         await incident.update(own_slurm(name, incident.now(), node.slurmd_start_time, foreign(node)))
         incident.lead()
         state = "DOWN" if incident.record.status.fence is FenceKind.DOWN else "DRAIN"

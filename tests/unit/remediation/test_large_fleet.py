@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import pytest
 
-from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.kube.pace import URGENCY, Urgency
-from sparewheel.kube.port import NODE_HEALTH
+from sparewheel.kube.port import NODE, NODE_HEALTH
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.controller.queue import AT_ONCE, DueQueue, Key
 from sparewheel.remediation.stages.incident import Incident
@@ -18,6 +17,8 @@ from sparewheel.remediation.stages.journal import Journal
 from tests.support.clocks import LoopClock
 from tests.support.incidents import claimed, fenced
 from tests.support.world import World, until
+
+T = TypeVar("T")
 
 
 @pytest.mark.looptime
@@ -42,11 +43,14 @@ async def test_a_thousand_keys_leave_others_their_turns() -> None:
     await asyncio.wait({running})
 
 
-class _Unread(dict[str, NodeHealth]):
+class _Unread(dict[str, T]):
     def __iter__(self) -> NoReturn:
         raise AssertionError("all nodes were read")
 
     def items(self) -> NoReturn:
+        raise AssertionError("all nodes were read")
+
+    def values(self) -> NoReturn:
         raise AssertionError("all nodes were read")
 
 
@@ -66,6 +70,25 @@ async def test_the_look_at_a_silent_node_reads_no_other() -> None:
     assert [call.resource.plural for call in world.kube.calls if call.verb == "get"][:1] == [NODE_HEALTH.plural]
     assert URGENCY.get() is Urgency.FENCE, "the record of a lost node waits for nothing else"
     running[0].cancel()
+    await asyncio.wait(running)
+
+
+@pytest.mark.looptime
+async def test_the_look_at_a_removed_node_reads_no_other() -> None:
+    world = World()
+    controller = world.controller()
+    running = [asyncio.create_task(work) for work in (controller.watches.run(), world.run())]
+    await until(lambda: "gpu-1" in controller.state.nodes and bool(controller.state.hosts))
+    host = next(name for name, one in controller.state.hosts.items() if one.status.node_name == "gpu-1")
+    world.kube.drop(NODE, "gpu-1")
+    await until(lambda: "gpu-1" not in controller.state.nodes)
+    assert controller.removed.due() == []
+    await asyncio.sleep(70)
+    assert controller.removed.due() == [host]
+    controller.state.hosts = _Unread(controller.state.hosts)
+    assert await controller.removed.look(host) is not None, "it is not given up, although nobody leads"
+    for task in running:
+        task.cancel()
     await asyncio.wait(running)
 
 
