@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from sparewheel.api.base import ApiObject
 
 MOST_ALTERNATIVES = 4
 """Of one union: the kinds of routes."""
+TEXTS = ("name-1", "01234567-89ab-cdef-0123-456789abcdef", "{name}.example", "https://name-1.example")
 TIME = datetime(2026, 3, 4, 5, 6, 7, 890123, tzinfo=UTC)
 
 
@@ -56,9 +58,15 @@ def _value(annotation: Any, field: FieldInfo | None, choice: int) -> Any:
     if issubclass(annotation, Enum):
         members = list(annotation)
         return members[choice % len(members)]
-    samples: dict[Any, Any] = {str: "name-1", bool: choice == 0, int: 7, float: 2.5, datetime: TIME}
+    samples: dict[Any, Any] = {str: _text(field), bool: choice == 0, int: 7, float: 2.5, datetime: TIME}
     sample = samples[annotation]
     return _within(sample, field) if annotation in {int, float} else sample
+
+
+def _text(field: FieldInfo | None) -> str:
+    """The first of our texts that the field's pattern allows."""
+    patterns = [limit.pattern for limit in (field.metadata if field else []) if getattr(limit, "pattern", None)]
+    return next(text for text in TEXTS if all(re.search(pattern, text) for pattern in patterns))
 
 
 def _within(sample: float, field: FieldInfo | None) -> float:
