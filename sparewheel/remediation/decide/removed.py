@@ -16,6 +16,7 @@ from sparewheel.api.names import CLAIM_OF_INCIDENT, CODE_NODE_REMOVED
 from sparewheel.api.remediation import Remediation, Trigger
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.remediation.decide.policy import HEALING, ruling
+from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.triage import New, Report, rules_for, spec_of, whole_node_fault
 
 
@@ -50,7 +51,7 @@ def removed(
     before = [one for one in records if one.spec.trigger is Trigger.NODE_REMOVED]
     names = [removed_name(host, number) for number in range(len(before) + 1)]
     mine = [one for one in before if one.metadata.name in names]
-    if how.action not in HEALING or any(one.status.outcome == "Open" or one.status.cancelled_by for one in mine):
+    if how.action not in HEALING or any(is_open(one) or one.status.cancelled_by for one in mine):
         return None
     name = names[len(mine)]
     return New(name, spec_of(seen, pool, policy, fault, how))
@@ -68,4 +69,4 @@ def removed_name(host: GpuHost, earlier: int = 0) -> str:
 
 def open_about(host: GpuHost, records: Iterable[Remediation]) -> bool:
     """An open incident sees to the host already."""
-    return any(record.status.outcome == "Open" and record.spec.node == host.status.node_name for record in records)
+    return any(is_open(record) and record.spec.node == host.status.node_name for record in records)

@@ -26,7 +26,7 @@ from sparewheel.remediation.decide.survivors import (
 from sparewheel.remediation.decide.warm import reservation_name
 from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages.incident import Incident, log
-from sparewheel.slurm.port import SlurmError, SlurmReservation, SlurmUnavailableError
+from sparewheel.slurm.port import Slurm, SlurmError, SlurmReservation, SlurmUnavailableError
 
 RESERVATION_FLAGS = frozenset({"MAINT", "IGNORE_JOBS"})
 """MAINT: shown as maintenance, and may overlap others. IGNORE_JOBS: made although a job may be there."""
@@ -37,6 +37,20 @@ LOOK_SECONDS = 0.1
 JOIN_LOOK_SECONDS = 0.5
 BEGIN_SECONDS = 3.0
 """The strike waits for its hold no longer than this."""
+
+
+async def keep(slurm: Slurm, name: str, nodes: Collection[str], now: datetime, lasts: timedelta) -> None:
+    """Keep Slurm nodes from all work by a reservation of this name; what runs there runs on."""
+    await slurm.put_reservation(
+        SlurmReservation(
+            name,
+            nodes=tuple(sorted(nodes)),
+            users=RESERVATION_USERS,
+            flags=RESERVATION_FLAGS,
+            start_time=now - BEGUN,
+            end_time=now + lasts,
+        )
+    )
 
 
 async def begin(incident: Incident, nodes_of: Mapping[int, Collection[str]]) -> None:
@@ -78,26 +92,16 @@ async def again(incident: Incident) -> None:
 
 async def _put(incident: Incident, names: Collection[str]) -> None:
     """One that is refused is not asked for again at once, and nothing waits for it: the job may lose its place."""
-    clock, now = (
-        incident.ports.clock,
-        incident.ports.clock.now(),
-    )  # Slurm's clock is nearer to ours than to the record's
-    wanted = SlurmReservation(
-        hold_name(incident.name),
-        nodes=tuple(sorted(names)),
-        users=RESERVATION_USERS,
-        flags=RESERVATION_FLAGS,
-        start_time=now - BEGUN,
-        end_time=now + HELD,
-    )
+    clock = incident.ports.clock
+    now = clock.now()  # Slurm's clock is nearer to ours than to the record's
     incident.lead()
     try:
-        await incident.ports.slurm.put_reservation(wanted)
+        await keep(incident.ports.slurm, hold_name(incident.name), names, now, HELD)
         incident.held = frozenset(names)
     except SlurmUnavailableError:
         raise
     except SlurmError as error:
-        log.warning("%s: %s are not held: %s", incident.name, ", ".join(wanted.nodes), error)
+        log.warning("%s: %s are not held: %s", incident.name, ", ".join(sorted(names)), error)
     incident.held_monotonic = clock.monotonic_seconds()
 
 

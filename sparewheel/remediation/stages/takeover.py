@@ -24,9 +24,8 @@ from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_b
 from sparewheel.remediation.stages import survivors
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.replacer import Check
-from sparewheel.remediation.stages.survivors import BEGUN, RESERVATION_FLAGS, RESERVATION_USERS
 from sparewheel.remediation.stages.views import pod_view, slurm_node_view
-from sparewheel.slurm.port import Slurm, SlurmError, SlurmReservation
+from sparewheel.slurm.port import Slurm, SlurmError
 
 CLAIM_SECONDS = 3.0
 """The claim may take so long; then the usual search goes on."""
@@ -36,16 +35,7 @@ CLAIMS = 3
 
 async def reserve(slurm: Slurm, slurm_node: str, now: datetime) -> None:
     """Keep a Slurm node from all work; what runs there runs on."""
-    await slurm.put_reservation(
-        SlurmReservation(
-            reservation_name(slurm_node),
-            nodes=(slurm_node,),
-            users=RESERVATION_USERS,
-            flags=RESERVATION_FLAGS,
-            start_time=now - BEGUN,
-            end_time=now + RESERVED,
-        )
-    )
+    await survivors.keep(slurm, reservation_name(slurm_node), (slurm_node,), now, RESERVED)
 
 
 async def workers(kube: Kube, pool: GpuPool) -> list[PodView]:
