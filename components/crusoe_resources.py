@@ -27,6 +27,7 @@ from pulumi.dynamic import (
 )
 from pulumi.runtime.rpc import UNKNOWN
 
+from sparewheel.api.gpu_pool import CRUSOE_URL
 from sparewheel.api.names import TAINT_SPARE
 from sparewheel.crusoe.client import CrusoeClient
 
@@ -34,7 +35,6 @@ Props = dict[str, Any]
 T = TypeVar("T")
 SPARE_TAINTS: Final = ({"key": TAINT_SPARE, "effect": "NoSchedule"},)
 """A new VM takes no work before it was checked."""
-API: Final = "https://api.cloud.crusoe.ai/v1"
 ACCESS: Final = ("url", "projectId", "keyId", "secretKey")
 
 
@@ -250,7 +250,7 @@ class CrusoeHealer(Resource, module="sparewheel", name="CrusoeHealer"):
 
 
 def access_props(access: Mapping[str, pulumi.Input[str]]) -> Props:
-    return {"url": API, **access, "secretKey": pulumi.Output.secret(access["secretKey"])}
+    return {"url": CRUSOE_URL, **access, "secretKey": pulumi.Output.secret(access["secretKey"])}
 
 
 def hiding(opts: pulumi.ResourceOptions | None, *more: str) -> pulumi.ResourceOptions:

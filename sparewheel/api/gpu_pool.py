@@ -89,6 +89,7 @@ class WarmBackend(ApiModel):
     node_selector: dict[str, str] = Field(min_length=1)
 
 
+CRUSOE_URL = "https://api.cloud.crusoe.ai/v1"
 CRUSOE_ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
@@ -134,7 +135,7 @@ class CrusoeBackend(ApiModel):
     """Where no VM of the pool is free, one more is asked for while this reservation has room. Without it: never."""
     node_name: str = Field(default="{name}.{location}.compute.internal", pattern=r"\{name\}")
     """The name under which a VM's kubelet registers."""
-    url: str = Field(default="https://api.cloud.crusoe.ai/v1", pattern=r"^https?://[^\s/]+(/[^\s?#]*)?$")
+    url: str = Field(default=CRUSOE_URL, pattern=r"^https?://[^\s/]+(/[^\s?#]*)?$")
     operation_seconds: float = Field(default=300.0, gt=0)
     """How long one long operation is waited for."""
 

@@ -55,12 +55,12 @@ async def ensure_pool(api: CrusoeClient, wanted: Wanted, pool_id: str = "") -> s
         pool = await _ours(api, wanted)
         if pool is None:
             raise CrusoeError(f"node pool {wanted.name} was made but is not listed; run it again")
-        short = shortfall(operation) if operation is not None else ""
+        short = shortfall(operation)
     else:
         changes = _changes(pool, wanted)
         if changes:
             operation = await api.change_pool(pool, changes)
-            short = shortfall(operation) if operation is not None else ""
+            short = shortfall(operation)
     there = len(await api.pool_vms(pool.id))
     if there < wanted.count:
         text = f"node pool {wanted.name} has {there} of {wanted.count} VMs: {short or 'no reason given'}"

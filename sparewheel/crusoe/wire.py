@@ -145,8 +145,8 @@ class Reservation(msgspec.Struct):
         return max(0, self.quantity - self.used_quantity)
 
 
-def shortfall(operation: Operation) -> str:
-    """What a node pool's operation says of VMs that it could not make; SUCCEEDED may be partial."""
-    result: Any = operation.result
+def shortfall(operation: Operation | None) -> str:
+    """What a node pool's operation says of VMs that it could not make; SUCCEEDED may be partial. None says nothing."""
+    result: Any = operation.result if operation is not None else None
     details: Any = result.get("details") if isinstance(result, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return str(details.get("error") or "") if isinstance(details, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]

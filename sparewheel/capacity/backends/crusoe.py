@@ -90,7 +90,7 @@ class CrusoeProvider:
                 operation = await look.api.set_pool_count(pool, count)
             except OutOfStockError as error:
                 return str(error)
-            short = shortfall(operation) if operation is not None else ""
+            short = shortfall(operation)
             return f"{look.place}: {count - there} VM(s) more asked for" + (f", but {short}" if short else "")
 
     async def power_on(self, host: str) -> None:
