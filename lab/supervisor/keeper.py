@@ -49,6 +49,7 @@ class Keeper:
         self.wanted = True
         if self.identity is not None:
             return
+        self._no_timer()
         self.restarts = 0
         self.delay = FIRST_RESTART_DELAY_SECONDS
         self._spawn()
@@ -56,9 +57,7 @@ class Keeper:
     async def stop(self) -> None:
         """Ask, wait `stop_seconds`, then kill; returns when it is gone."""
         self.wanted = False
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        self._no_timer()
         if self.identity is None or self.unit is None:
             return
         target, gone = self.identity, self.gone
@@ -111,6 +110,12 @@ class Keeper:
             "restarts": self.restarts,
             "exit_code": self.exit_code,
         }
+
+    def _no_timer(self) -> None:
+        """No restart is due any more: else a unit that is started meanwhile would run twice."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
     def _restart(self) -> None:
         self.timer = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from lab.supervisor.client import Supervisor, SupervisorError
 from lab.supervisor.identity import Identity, identify, is_alive, send_signal
+from lab.supervisor.keeper import Keeper
 from lab.supervisor.unit import Unit
 from tests.lab.waiting import eventually
 
@@ -55,6 +57,17 @@ def test_a_killed_daemon_comes_back(supervisor: Supervisor, tmp_path: Path) -> N
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
     eventually(lambda: identity_of(supervisor) not in (None, first), 5, lambda: "the sleeper did not come back")
+
+
+async def test_a_unit_that_is_started_while_its_restart_is_due_runs_once(tmp_path: Path) -> None:
+    keeper = Keeper("sleeper", lambda: None)
+    keeper.start(Unit("sleeper", ["false"], str(tmp_path / "sleeper.log")))
+    async with asyncio.timeout(10):
+        await keeper.gone.wait()
+    assert keeper.report()["state"] == "waiting"
+    keeper.start(sleeper(tmp_path))
+    assert keeper.timer is None
+    await keeper.stop()
 
 
 def test_a_killed_supervisor_adopts_what_it_left(supervisor: Supervisor, tmp_path: Path) -> None:

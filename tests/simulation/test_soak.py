@@ -13,7 +13,7 @@ from tests.soak.shrink import shrink
 from tests.soak.summary import Summary
 
 FOUND = sorted((Path(__file__).parent.parent / "soak" / "found").glob("*.json"))
-SEEDS, EACH = 8, 2
+SEEDS, EACH = 12, 4
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, EACH))
