@@ -60,8 +60,19 @@ class Platform:
             lambda: (
                 f"events: {[(e['event'], e['attempt'], e['rank']) for e in self.events(job)]}; {self.alice.job(job)}; "
                 + "; ".join(self.say(r.metadata.name) for r in remediations(self.paths))
+                + f"\n{self.slurm_view()}"
             ),
         )
+
+    def slurm_view(self) -> str:
+        """Slurm's own words on its jobs, nodes and reservations, for the message of a test that failed."""
+        try:
+            return self.alice.ssh(
+                "for what in job node res; do scontrol -o show $what; done;"
+                " squeue -o '%i %T %r %S %N %p'; sinfo -N -o '%N %T %E'"
+            )
+        except ResearcherError as error:
+            return str(error)
 
     def running(self, **settings: int) -> tuple[int, list[str]]:
         """A job that trains, and the nodes it trains on, the batch host's first."""
