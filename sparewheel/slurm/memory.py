@@ -2,6 +2,7 @@
 
 - a node set DOWN ends its jobs there at once; survivors get TERM and save; Slurm never waits for the struck node;
 - an expedited batch job keeps its survivors and starts again as soon as they have saved, before any rival;
+- a node that is brought back gets no job until slurmctld's next ping is answered (``PING_SECONDS``);
 - any other batch job waits ``requeue_delay_seconds`` and then its turn; a job that may not be requeued is NODE_FAIL;
 - an expedited job that ends non-zero by itself is held (REQUEUE_HOLD), unless an Epilog failed on one of its nodes.
 """
@@ -30,6 +31,8 @@ Method = Literal[
     "delete_reservation",
 ]
 LIVE: Final = frozenset({"RUNNING", "PENDING"})
+PING_SECONDS: Final = 1.6
+"""A node that was DOWN is silent for so long after RESUME, as seen in the log of slurmctld 26.05.5."""
 
 
 @dataclass(slots=True)
@@ -43,6 +46,8 @@ class MemoryNode:
     reason_changed_at: datetime | None = None
     boot_time: datetime | None = None
     slurmd_start_time: datetime | None = None
+    silent_until: float = 0.0
+    """Monotonic: until then slurmctld waits for its answer to a ping."""
 
 
 @dataclass(slots=True)
@@ -188,6 +193,8 @@ class MemorySlurm:
                 case "UNDRAIN":
                     node.drain = False
                 case "RESUME" | "IDLE":
+                    if node.down:
+                        node.silent_until = self.clock.monotonic_seconds() + PING_SECONDS
                     node.down = node.drain = False
                 case _:
                     raise SlurmError(f"node {name}: 500 Invalid node state {state}")
@@ -316,7 +323,10 @@ class MemorySlurm:
         taken = any(
             (job.state == "RUNNING" and name in job.nodes) or name in job.completing for job in self.job_table.values()
         )
-        return not (node.down or node.drain or taken or self._reserved(name))
+        return not (node.down or node.drain or self._silent(node) or taken or self._reserved(name))
+
+    def _silent(self, node: MemoryNode) -> bool:
+        return self.clock.monotonic_seconds() < node.silent_until
 
     def _reserved(self, name: str) -> bool:
         now = self.clock.now()
@@ -332,6 +342,7 @@ class MemorySlurm:
         else:
             states = {"IDLE"}
         states |= {"DRAIN"} if node.drain else set()
+        states |= {"NOT_RESPONDING"} if self._silent(node) else set()
         states |= {"COMPLETING"} if any(node.name in job.completing for job in jobs) else set()
         states |= {"MAINTENANCE", "RESERVED"} if self._reserved(node.name) else set()
         return SlurmNode(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import httpx
 
 from lab.standins.slinky.kube import Kube, KubeError
-from lab.standins.slinky.objects import Obj, name_of, namespace_of
+from lab.standins.slinky.objects import Obj, name_of, namespace_of, uid_of
 from sparewheel.clock import Clock
 
 log: Final = logging.getLogger(__name__)
@@ -19,6 +20,8 @@ Changed = Callable[[str, Obj | None, Obj | None], None]
 """Called with kind, the object before (None: new) and after (None: gone)."""
 
 _RETRY_SECONDS: Final = 1.0
+_REMEMBERED: Final = 1000
+"""So many objects that have gone are known as such."""
 
 
 class Store:
@@ -26,6 +29,7 @@ class Store:
 
     def __init__(self, changed: Changed) -> None:
         self._objects: dict[str, dict[tuple[str, str], Obj]] = {}
+        self._gone: deque[str] = deque(maxlen=_REMEMBERED)
         self._changed = changed
         self._synced: dict[str, asyncio.Event] = {}
 
@@ -40,7 +44,12 @@ class Store:
                 yield obj
 
     def put(self, obj: Obj) -> None:
-        """Take in an object that the API server just returned, unless a newer state is known."""
+        """Take in an object that the API server just returned, unless a newer state is known.
+
+        The answer to a write may come after the watch has told that the object has gone.
+        """
+        if uid_of(obj) and uid_of(obj) in self._gone:
+            return
         held = self.get(obj["kind"], namespace_of(obj), name_of(obj))
         if held is None or _version(obj) > _version(held):
             self._set(obj)
@@ -57,6 +66,7 @@ class Store:
     def _remove(self, kind: str, key: tuple[str, str]) -> None:
         before = self._objects.setdefault(kind, {}).pop(key, None)
         if before is not None:
+            self._gone.append(uid_of(before))
             self._changed(kind, before, None)
 
     async def synced(self, kinds: list[str]) -> None:

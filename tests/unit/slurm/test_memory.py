@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from sparewheel.slurm.memory import MemoryJob, MemorySlurm
+from sparewheel.slurm.memory import PING_SECONDS, MemoryJob, MemorySlurm
 from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmReservation, SlurmUnavailableError
 from tests.support.clocks import StillClock
 
@@ -104,9 +104,22 @@ async def test_node_states(clock: StillClock, before: list[str], ask: str, after
     slurm.add_node("n")
     await slurm.set_node_state("n", before, "why")
     await slurm.set_node_state("n", [ask], "")
+    clock.seconds += PING_SECONDS
     node = await slurm.node("n")
     assert node.states - {"DYNAMIC_NORM"} == after
     assert node.reason == ("why" if "DOWN" in after else "")
+
+
+async def test_a_node_that_is_brought_back_gets_no_job_before_it_has_answered(clock: StillClock) -> None:
+    slurm = MemorySlurm(clock)
+    slurm.add_node("n")
+    await slurm.set_node_state("n", ["DOWN"], "why")
+    await slurm.set_node_state("n", ["RESUME"], "")
+    slurm.submit(MemoryJob(1))
+    assert "NOT_RESPONDING" in (await slurm.node("n")).states
+    assert (await slurm.job(1)).states == {"PENDING"}
+    clock.seconds += PING_SECONDS
+    assert (await slurm.job(1)).nodes == ("n",)
 
 
 async def test_faults_on_demand(slurm: MemorySlurm) -> None:
