@@ -236,16 +236,19 @@ def test_a_fault_bites_only_the_ranks_on_its_gpu(
         "setsid sleep 300 >/dev/null 2>&1 & echo $!; done"
     )
     struck, spared = host.check(start).split()
-    inject_xid(clean_data_centre.paths, inventory.host("gpu-2"), 79, 2, bite)
 
     def state(pid: str) -> str:
         return host.run(f"ps -o state= -p {pid}").stdout.strip()
 
-    eventually(
-        lambda: ({state(struck)} - {""}) == states, 5, lambda: f"the rank on GPU 2 is in state {state(struck)!r}"
-    )
-    assert state(spared) == "S"
-    assert host.exists("/dev/nvidia2") is (bite is not Bite.CRASH)
+    try:
+        inject_xid(clean_data_centre.paths, inventory.host("gpu-2"), 79, 2, bite)
+        eventually(
+            lambda: ({state(struck)} - {""}) == states, 5, lambda: f"the rank on GPU 2 is in state {state(struck)!r}"
+        )
+        assert state(spared) == "S"
+        assert host.exists("/dev/nvidia2") is (bite is not Bite.CRASH)
+    finally:
+        host.run(f"kill -KILL {struck} {spared}")  # else its agent sees a job there for as long as they sleep
     clean_data_centre.reset()
     assert host.exists("/dev/nvidia2")
 
