@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Self
+from enum import Enum
+from typing import Annotated, Any, ClassVar, Final, Self, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
@@ -29,7 +31,34 @@ Time = Annotated[
 ]
 
 
-class ApiModel(BaseModel):
+_UNCHANGING: Final = frozenset((str, int, float, bool, type(None), datetime))
+
+
+class _Copied(BaseModel):
+    """Deep copies as ``copy.deepcopy`` makes them, several times faster: each change of a journal makes one."""
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """What can't change is shared. Our models are trees: nothing stands in them twice."""
+        new = type(self).__new__(type(self))
+        extra = self.__pydantic_extra__
+        object.__setattr__(new, "__dict__", _copied(self.__dict__))
+        object.__setattr__(new, "__pydantic_extra__", None if extra is None else _copied(extra))
+        object.__setattr__(new, "__pydantic_fields_set__", set(self.__pydantic_fields_set__))
+        object.__setattr__(new, "__pydantic_private__", None)
+        return new
+
+
+def _copied(value: Any) -> Any:
+    if type(value) in _UNCHANGING or isinstance(value, Enum):
+        return value
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in cast("list[Any]", value)]
+    return deepcopy(value)
+
+
+class ApiModel(_Copied):
     """A piece of one of our objects."""
 
     model_config = ConfigDict(
@@ -41,7 +70,7 @@ class ApiModel(BaseModel):
     )
 
 
-class ObjectMeta(BaseModel):
+class ObjectMeta(_Copied):
     """The fields of metadata that we use; the rest is kept as it came."""
 
     model_config = ConfigDict(extra="allow", alias_generator=to_camel, populate_by_name=True)

@@ -24,7 +24,6 @@ from tests.support.fake_replacer import FakeHost
 from tests.support.play import deletions, healed, playing, training, waits_for
 from tests.support.world import World, until
 
-pytestmark = pytest.mark.looptime
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -16,8 +16,6 @@ from tests.support.node_helpers import Helpers
 from tests.support.play import playing, training, waits_for
 from tests.support.world import World, until
 
-pytestmark = pytest.mark.looptime
-
 RULES = RemediationPolicySpec(node_conditions=[NodeConditionRule(type="XidCriticalError", action=Action.REPLACE)])
 
 

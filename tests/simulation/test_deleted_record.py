@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from sparewheel.kube.port import REMEDIATION
 from tests.support.fake_replacer import FakeHost
 from tests.support.play import healed, playing, training, waits_for
 from tests.support.world import World, until
-
-pytestmark = pytest.mark.looptime
 
 
 async def test_the_fault_is_taken_up_by_a_new_record() -> None:

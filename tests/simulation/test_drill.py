@@ -18,8 +18,6 @@ from tests.support.incidents import fenced, pool
 from tests.support.play import playing, training
 from tests.support.world import POOL, World
 
-pytestmark = pytest.mark.looptime
-
 
 def put_hosts(world: World, *, free: bool = True) -> None:
     for host in world.capacity.hosts.values():

@@ -17,8 +17,6 @@ from tests.support.fake_replacer import FakeHost
 from tests.support.play import deletions, healed, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until
 
-pytestmark = pytest.mark.looptime
-
 
 # -------------------------------------------------------------------- the usual way
 async def test_the_order_of_things() -> None:

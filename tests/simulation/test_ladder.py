@@ -16,8 +16,6 @@ from tests.support.node_helpers import Helpers
 from tests.support.play import deletions, healed, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until
 
-pytestmark = pytest.mark.looptime
-
 
 # -------------------------------------------------------------------- each rung
 async def test_a_reset_that_helps_gives_the_node_back_without_a_spare() -> None:

@@ -12,7 +12,6 @@ from sparewheel.api.enums import NodeActionKind
 from sparewheel.api.faults import Action
 from sparewheel.api.ladder import LadderRule, Rung, RungResult
 from sparewheel.api.names import ANNOTATION_NODE_ACTION
-from sparewheel.api.remediation import Outcome
 from tests.support.ladder_play import REBOOT, RESET, ladder_world
 from tests.support.mortal import Life, mortal_controller
 from tests.support.node_helpers import Helpers
@@ -55,10 +54,7 @@ async def through(world: World, life: Life, first: asyncio.Task[None]) -> None:
     def over() -> bool:
         if life.dead.is_set():
             first.cancel()
-        if not world.records() or world.record().status.outcome is not Outcome.HEALED:
-            return False
-        status = world.record().status
-        return all(job.closed for job in status.jobs) and all(one.delivered_at for one in status.outbox)
+        return world.told_all()
 
     async with asyncio.timeout(400):
         while not over():  # noqa: ASYNC110 - the world has no event for everything
@@ -91,7 +87,6 @@ def check(ends: Ends, world: World, helpers: Helpers) -> None:
 ENDS: tuple[Ends, ...] = ("reset", "reboot", "replace")
 
 
-@pytest.mark.looptime
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("ends", ENDS)

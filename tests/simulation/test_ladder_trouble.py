@@ -19,8 +19,6 @@ from tests.support.node_helpers import Helpers
 from tests.support.play import healed, playing, training
 from tests.support.world import World, reported_attempt, until
 
-pytestmark = pytest.mark.looptime
-
 
 # -------------------------------------------------------------------- helpers that don't help
 async def test_a_silent_helper_is_given_up_in_bounded_time() -> None:

@@ -19,8 +19,6 @@ from tests.support.fake_replacer import FakeHost, put_node
 from tests.support.play import deletions, healed, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until
 
-pytestmark = pytest.mark.looptime
-
 
 # -------------------------------------------------------------------- limits
 async def test_two_nodes_of_a_pool_are_replaced_one_after_the_other() -> None:

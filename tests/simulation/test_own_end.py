@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from sparewheel.remediation.decide.own_end import MARGIN_SECONDS
 from tests.support.play import healed, playing, training
 from tests.support.world import World, until
 
-pytestmark = pytest.mark.looptime
 WINDOW_SECONDS = 30.0
 """The policy's default ``crashed_job_window_seconds``."""
 

@@ -13,8 +13,6 @@ from sparewheel.slurm.port import SlurmUnavailableError
 from tests.support.play import healed, playing, training
 from tests.support.world import World
 
-pytestmark = pytest.mark.looptime
-
 
 async def plan(world: World, node: str = "gpu-1") -> Preview:
     return await look(world.kube, world.slurm, world.capacity, world.clock, NAMESPACE, node)

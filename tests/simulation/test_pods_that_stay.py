@@ -14,8 +14,6 @@ from sparewheel.remediation.decide.record import stage_record, started
 from tests.support.play import healed, playing, training
 from tests.support.world import World, reported_attempt, until
 
-pytestmark = pytest.mark.looptime
-
 DEADLINE_SECONDS = 60
 
 

@@ -16,8 +16,6 @@ from sparewheel.kube.port import NODE
 from tests.support.play import deletions, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until
 
-pytestmark = pytest.mark.looptime
-
 
 def put_rules(world: World, *rules: FaultPolicy) -> None:
     route = WebhookRoute.model_validate({"name": "hook", "urlRef": {"name": "hook", "key": "url"}})

@@ -12,8 +12,6 @@ from sparewheel.remediation.decide.spares import SILENT_SECONDS
 from tests.support.play import healed, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until
 
-pytestmark = pytest.mark.looptime
-
 REFUSAL = "host {host}: the provider answered 403; check its key"
 
 

@@ -14,8 +14,6 @@ from tests.support.fake_replacer import FakeHost, put_node
 from tests.support.play import healed, playing, training
 from tests.support.world import World, reported_attempt, until
 
-pytestmark = pytest.mark.looptime
-
 
 async def test_a_node_removed_while_it_waits_for_a_spare_is_replaced_when_one_appears() -> None:
     world = World(spares=0)

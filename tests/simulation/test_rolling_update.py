@@ -10,8 +10,6 @@ from sparewheel.kube.port import POD
 from tests.support.play import healed, playing, training
 from tests.support.world import World, until
 
-pytestmark = pytest.mark.looptime
-
 
 def make_again(world: World, name: str) -> None:
     """Its successor finds the same host free."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from sparewheel.remediation.decide.spares import SILENT_SECONDS
 from tests.support.play import healed, playing, training
 from tests.support.world import World, until
-
-pytestmark = pytest.mark.looptime
 
 
 async def test_a_silent_spare_gives_way_to_another_that_is_free() -> None:

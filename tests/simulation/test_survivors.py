@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import Outcome
 from sparewheel.kube.port import NODE, REMEDIATION
@@ -13,8 +11,6 @@ from sparewheel.remediation.decide.survivors import HELD, NO_SPARE, hold_name
 from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
 from tests.support.play import healed, playing, training
 from tests.support.world import World, reported_attempt, until
-
-pytestmark = pytest.mark.looptime
 
 
 def held(world: World) -> set[str]:

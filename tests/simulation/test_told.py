@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from sparewheel.api.gpu_pool import SecretKeyRef
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import Audience, EmailRoute, EventKind, Person, WebhookRoute
@@ -13,8 +11,6 @@ from sparewheel.remediation.decide.deliveries import queued
 from sparewheel.remediation.decide.events import EVENT_BREAKER, EVENT_CLOSED, EVENT_DETECTED, EVENT_JOB
 from tests.support.play import healed, playing, training
 from tests.support.world import World, until
-
-pytestmark = pytest.mark.looptime
 
 HOOK = WebhookRoute(name="hook", url_ref=SecretKeyRef(name="routes", key="url"))
 ENDS = WebhookRoute(name="ends", url_ref=SecretKeyRef(name="routes", key="url"), events=[EventKind.CLOSED])

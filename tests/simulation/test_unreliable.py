@@ -18,7 +18,6 @@ from sparewheel.slurm.port import SlurmUnavailableError
 from tests.support.play import playing, training
 from tests.support.world import World, until
 
-pytestmark = pytest.mark.looptime
 SHARE = 0.08
 """Of all requests, this share fails, half of them after they took effect."""
 

@@ -17,8 +17,6 @@ from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
 from tests.support.play import healed, playing, ready, spare_of, training
 from tests.support.world import World, reported_attempt, until
 
-pytestmark = pytest.mark.looptime
-
 
 async def test_a_spare_stands_by_registered_and_takes_no_work() -> None:
     world = World(warm=True)
@@ -216,7 +214,7 @@ async def test_the_spare_dies_after_it_took_over_and_the_survivor_waits_for_the_
     world = World(warm=True)
     async with playing(world):
         await ready(world)
-        job = await training(world)
+        job, small = await training(world), world.submit(9, 1)
         spare = spare_of(world)
         host = world.capacity.hosts["gpu-3"]
         host.reachable = False
@@ -226,6 +224,7 @@ async def test_the_spare_dies_after_it_took_over_and_the_survivor_waits_for_the_
         host.unfit, host.reachable = "it has 7 of 8 GPUs", True
         await until(lambda: reported_attempt(job) == job.restart_count == 2, 60)
         assert spare not in job.nodes
+        assert small.state == "PENDING", "no rival got in between, either time"
         await healed(world)
         assert world.record().status.replacement.spare_host == "gpu-4"
 

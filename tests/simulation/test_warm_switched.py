@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from sparewheel.api.names import REASON_REGISTERS, SPARE_WARM, TAINT_SPARE
 from sparewheel.kube.port import POD
 from sparewheel.remediation.decide.warm import reservation_name
@@ -13,8 +11,6 @@ from sparewheel.remediation.stages.takeover import reserve
 from sparewheel.slurm.memory import MemoryNode
 from tests.support.play import playing, ready, spare_of, training
 from tests.support.world import POOL, SLURM_NAMESPACE, World, until
-
-pytestmark = pytest.mark.looptime
 
 
 async def test_switched_off_the_reservations_go_from_those_that_serve() -> None:
@@ -72,6 +68,8 @@ async def test_switched_off_and_on_again_no_job_lands_on_the_spare_and_it_stands
         world.slurm.node_table[spare].drain = True
         world.put_pool(warm_spares=True)
         await until(lambda: world.worker_nodes().get(spare) == "gpu-3", 20)
+        assert world.slurm.node_table[spare].drain
+        await until(lambda: spare not in world._register_at, 20)
         assert reservation_name(spare) in world.slurm.reservation_table, "before it came up"
         world.slurm.give_reason(spare, "")
         await until(lambda: not world.slurm.node_table[spare].drain, 20)

@@ -15,11 +15,12 @@ from sparewheel.api.remediation_policy import Backlog, RemediationPolicyStatus
 from sparewheel.kube.port import REMEDIATION_POLICY
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.decide.breaker import closed
-from tests.soak import happen, judge, timeloop
+from tests.soak import happen, judge
 from tests.soak.schedule import Event, Schedule
 from tests.soak.wire import Chaos, Wire
 from tests.soak.witness import Witness
 from tests.soak.world import JumpingClock, SoakWorld
+from tests.support import timeloop
 from tests.support.mortal import Life
 
 SETTLING_SECONDS = 25.0

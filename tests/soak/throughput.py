@@ -14,9 +14,10 @@ from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import Outcome
 from sparewheel.kube.port import NODE_HEALTH, Json
 from sparewheel.remediation.controller.loop import Controller
-from tests.soak import happen, judge, timeloop
+from tests.soak import happen, judge
 from tests.soak.schedule import Event, Shape
 from tests.soak.world import SoakWorld
+from tests.support import timeloop
 
 NODES = 40
 SPARES = 8

@@ -11,7 +11,7 @@ from typing import Any
 from sparewheel.api.faults import Action
 from sparewheel.api.names import LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.api.remediation_policy import RemediationPolicySpec
-from sparewheel.kube.port import NODE, REMEDIATION, Json
+from sparewheel.kube.port import NODE, Json
 from sparewheel.remediation.decide.policy import HEALING
 from sparewheel.slurm.memory import MemoryJob
 from tests.soak.schedule import Shape
@@ -114,9 +114,6 @@ class SoakWorld(World):
         holders = [str(body["metadata"]["name"]) for body in self.bodies() if _holds_slot(body)]
         if len(holders) > self.shape.at_once:
             self.truth.wrong(f"{len(holders)} replacements at once, {self.shape.at_once} allowed: {sorted(holders)}")
-
-    def bodies(self) -> list[Json]:
-        return list(self.kube._objects.get(REMEDIATION, {}).values())
 
     def actives(self) -> list[str]:
         """Nodes that serve now."""

@@ -31,7 +31,7 @@ from sparewheel.api.names import (
     VETO_VALUE,
 )
 from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeAction, NodeHealth, NodeHealthStatus
-from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
 from sparewheel.api.routes import Route, WebhookRoute
 from sparewheel.clock import Clock
@@ -235,9 +235,22 @@ class World:
         self.put_pod(name, node, **{LABEL_VETO: VETO_VALUE})
 
     # ------------------------------------------------------------------ looking
+    def bodies(self) -> list[Json]:
+        """The Remediations as they are stored."""
+        return list(self.kube._objects.get(REMEDIATION, {}).values())
+
     def records(self) -> list[Remediation]:
-        table = self.kube._objects.get(REMEDIATION, {})
-        return [Remediation.from_wire(body) for body in table.values()]
+        return [Remediation.from_wire(body) for body in self.bodies()]
+
+    def told_all(self) -> bool:
+        """Is there an incident, and all healed, followed to their jobs' ends and told?"""
+        bodies = self.bodies()
+        if not bodies or any(body.get("status", {}).get("outcome") != Outcome.HEALED for body in bodies):
+            return False
+        found = [record.status for record in self.records()]
+        return all(job.closed for status in found for job in status.jobs) and all(
+            one.delivered_at for status in found for one in status.outbox
+        )
 
     def record(self) -> Remediation:
         (only,) = self.records()

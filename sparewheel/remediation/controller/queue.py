@@ -14,6 +14,9 @@ from sparewheel.tasks import ended
 
 ROUNDING_SECONDS = 0.001
 """A sleep may end this much early; what is due then is due."""
+SHORTEST_SECONDS = 0.01
+"""A pause is never shorter: one that ends within the rounding, or is too short for the clock to show, would be no pause
+at all, and the look that asked for it, which waits for the time to pass, would be taken again for ever."""
 AT_ONCE = 50
 """Handlers started in one turn of the event loop: a leader that looks at 10,000 nodes has its lease to renew too."""
 
@@ -40,8 +43,9 @@ class DueQueue:
     _poked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, key: Key, after_seconds: float = 0.0) -> None:
-        """Look at ``key`` after this long, or earlier if that is due already."""
-        due = self.clock.monotonic_seconds() + max(0.0, after_seconds)
+        """Look at ``key`` after this long, or earlier if that is due already; 0 or less: at once."""
+        pause = max(after_seconds, SHORTEST_SECONDS) if after_seconds > 0 else 0.0
+        due = self.clock.monotonic_seconds() + pause
         known = self._due.get(key)
         if known is None or due < known:
             self._due[key] = due

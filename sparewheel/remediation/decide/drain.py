@@ -14,8 +14,6 @@ FRESH_SECONDS = 15.0
 """An agent's report heard longer ago than this says nothing about the processes of now."""
 STUCK_SECONDS = 60.0
 """A pod this long past its deletion time, under a kubelet that says it is alive, counts as stuck too."""
-LOOK_SECONDS = 0.01
-"""Never sooner: a rest of the grace that is too short for the clock to show would be looked at again for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,7 @@ def jobs_gate(
     left = remediation.spec.grace_seconds - since
     if left <= 0:
         return Gate(open=True, why="the grace is over")
-    soon = min(1.0, max(left, LOOK_SECONDS))
-    return Gate(open=False, why="the jobs to save within their grace", look_again_seconds=soon)
+    return Gate(open=False, why="the jobs to save within their grace", look_again_seconds=min(1.0, left))
 
 
 def _nobody_left(remediation: Remediation, health: HealthView | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
@@ -17,7 +18,7 @@ from sparewheel.remediation.controller.health import health
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.controller.pool_leases import PoolLeases
 from sparewheel.remediation.controller.pools import Pools
-from sparewheel.remediation.controller.queue import DueQueue, Key
+from sparewheel.remediation.controller.queue import SHORTEST_SECONDS, DueQueue, Key
 from sparewheel.remediation.controller.settings import read_settings
 from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.decide.record import begin_once, end
@@ -92,6 +93,25 @@ async def test_a_handlers_answer_says_when_to_look_again() -> None:
     running = asyncio.create_task(queue.run(handle))
     await asyncio.sleep(30)
     assert [round(later - seen[0]) for later in seen] == [0, 3, 6]
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.looptime(start=3000.0)
+@pytest.mark.parametrize("rest", [1e-15, 1e-6, 0.0005, 0.002])
+async def test_a_pause_too_short_for_the_clock_lets_time_pass_all_the_same(rest: float) -> None:
+    queue, seen = DueQueue(LoopClock()), list[float]()
+
+    async def handle(key: Key) -> float | None:
+        seen.append(asyncio.get_running_loop().time())
+        return rest if len(seen) < 20 else None
+
+    queue.add(Key("k", "a"))
+    running = asyncio.create_task(queue.run(handle))
+    await asyncio.sleep(1)
+    assert len(seen) == 20
+    assert all(later - sooner >= SHORTEST_SECONDS - 1e-6 for sooner, later in pairwise(seen))
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running

@@ -1,0 +1,61 @@
+"""Deep copies of our models: equal, and nothing of them is shared that can change."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from sparewheel.api.remediation import JobRecord, NodeStage, Remediation, StageRecord
+from sparewheel.remediation.decide.record import copy
+from tests.support.incidents import at, remediation
+
+
+def full() -> Remediation:
+    record = remediation()
+    record.metadata.labels["a"] = "b"
+    record.status.stages.append(StageRecord(name=NodeStage.DETECTED, started_at=at(0), attempts=1))
+    record.status.jobs.append(JobRecord(job_id=7, hosts_before=["gpu-1"]))
+    record.status.owned.held_nodes = ["gpu-0"]
+    return record
+
+
+def parts(value: Any) -> Iterator[Any]:
+    """What can change, all the way down."""
+    if isinstance(value, BaseModel):
+        yield value
+        for one in vars(value).values():
+            yield from parts(one)
+    elif isinstance(value, list | dict):
+        yield value
+        inside = cast("dict[str, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
+        for one in inside:
+            yield from parts(one)
+
+
+def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
+    record = full()
+    made = record.model_copy(deep=True)
+    assert made == record
+    assert made.model_fields_set == record.model_fields_set
+    assert made.to_wire() == record.to_wire()
+    assert not {id(part) for part in parts(made)} & {id(part) for part in parts(record)}
+
+
+def test_a_change_of_the_copy_leaves_the_original() -> None:
+    record = full()
+    before = pickle.dumps(record)
+    changed = copy(record.status)
+    changed.owned.held_nodes.append("gpu-9")
+    changed.jobs[0].hosts_before.append("gpu-9")
+    changed.stages[0].attempts = 5
+    assert pickle.dumps(record) == before
+    assert changed != record.status
+
+
+def test_what_a_copy_takes_is_checked_as_ever() -> None:
+    made = full().model_copy(deep=True)
+    made.status.jobs[0].job_id = 8
+    assert made.status.jobs[0].model_dump(by_alias=True)["jobId"] == 8
