@@ -165,6 +165,8 @@ class ReplacementRecord(ApiModel):
     claimed_at: Time | None = None
     lifted_at: Time | None = None
     """When the held nodes, and a warm spare, were given free for jobs to start on."""
+    struck_again_at: Time | None = None
+    """When the jobs were struck once more, since the spare that had joined them was given up."""
     proven_off_at: Time | None = None
     join_asked_at: Time | None = None
     spare_was_off: bool = False

@@ -26,6 +26,10 @@ LONGEST = timedelta(seconds=600)
 NO_SPARE = timedelta(seconds=15)
 """And no longer than this where there is none, once the jobs have saved."""
 
+LOOK_SECONDS, CALM_LOOK_SECONDS = 0.1, 0.5
+LOOK_SHARE = 0.05
+"""Jobs that save are looked at after this share of the time that they saved already: it costs no more than that."""
+
 Seen = tuple[JobRecord, JobView | Gone]
 
 _STRIKES = frozenset({FenceKind.DOWN, FenceKind.REQUEUE})
@@ -65,9 +69,22 @@ def holds_back(remediation: Remediation) -> bool:
     return bool(remediation.status.owned.held_nodes) or record.spare_slurm_node is not None
 
 
+def come_back(remediation: Remediation) -> list[JobRecord]:
+    """The struck jobs that start again; also those that had, once the spare that had joined them was struck."""
+    again = remediation.status.replacement.struck_again_at is not None
+    jobs = (job for job in remediation.status.jobs if not job.not_requeued_reason)
+    return [job for job in jobs if not job.closed or (again and job.resumed_at is not None)]
+
+
+def struck(remediation: Remediation) -> datetime | None:
+    """The last strike, from which the jobs have their grace: the node's, or that of a spare which had joined them."""
+    status = remediation.status
+    return status.replacement.struck_again_at or status.owned.slurm_struck_at
+
+
 def jobs_ready(remediation: Remediation, jobs: Iterable[Seen], now: datetime) -> bool:
     """Does each struck job that comes back wait for nothing but nodes, or is it back, or its grace over?"""
-    struck_at = remediation.status.owned.slurm_struck_at
+    struck_at = struck(remediation)
     if struck_at is not None and now > struck_at + timedelta(seconds=remediation.spec.grace_seconds) + SLACK:
         return True
     if remediation.status.fence not in _STRIKES:
@@ -81,13 +98,27 @@ def lift_due(remediation: Remediation, jobs: Iterable[Seen], now: datetime, *, r
     if not jobs_ready(remediation, seen, now):
         return False
     status = remediation.status
-    record, struck_at = status.replacement, status.owned.slurm_struck_at
-    joined = record.spare_slurm_node is not None or record.slurm_restored_at is not None
+    record, struck_at = status.replacement, struck(remediation)
     never = status.fence not in _STRIKES or bool(status.owned.foreign_reason)
-    if joined or room or never or struck_at is None or not any(_waits(job, view) for job, view in seen):
+    if _joined(remediation) or room or never or struck_at is None or not any(_waits(job, view) for job, view in seen):
         return True
     on_its_way = record.spare_host is not None or stays_first(remediation)
     return now - struck_at > (LONGEST if on_its_way else NO_SPARE)
+
+
+def look_again_seconds(remediation: Remediation, now: datetime, *, ready: bool) -> float:
+    """Often only while the saving of the jobs is all that keeps them from a node that stands by."""
+    struck_at = struck(remediation)
+    if ready or not _joined(remediation) or struck_at is None:
+        return CALM_LOOK_SECONDS
+    waited = (now - struck_at).total_seconds()
+    return min(CALM_LOOK_SECONDS, max(LOOK_SECONDS, waited * LOOK_SHARE))
+
+
+def _joined(remediation: Remediation) -> bool:
+    """Is there a Slurm node that can take the struck one's place?"""
+    record = remediation.status.replacement
+    return record.spare_slurm_node is not None or record.slurm_restored_at is not None
 
 
 def room(states: Iterable[frozenset[str]], lacking: int) -> bool:

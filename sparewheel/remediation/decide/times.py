@@ -16,7 +16,8 @@ def latest(status: RemediationStatus, now: datetime) -> datetime:
     known = [
         *(time for stage in status.stages for time in (stage.started_at, stage.ended_at)),
         *(replacement.claimed_at, replacement.proven_off_at, replacement.join_asked_at, replacement.joined_at),
-        *(replacement.checked_at, replacement.admitted_at, replacement.lifted_at, replacement.worker_deleted_at),
-        *(replacement.slurm_restored_at, replacement.quarantined_at, owned.slurm_struck_at, status.fence_decided_at),
+        *(replacement.checked_at, replacement.admitted_at, replacement.lifted_at, replacement.struck_again_at),
+        *(replacement.worker_deleted_at, replacement.slurm_restored_at, replacement.quarantined_at),
+        *(owned.slurm_struck_at, status.fence_decided_at),
     ]
     return max([now, *(time for time in known if time is not None)])

@@ -13,11 +13,13 @@ from sparewheel.remediation.decide.survivors import (
     HELD,
     RENEW_SECONDS,
     Seen,
+    come_back,
     held_nodes,
     hold_name,
     holds_back,
     jobs_ready,
     lift_due,
+    look_again_seconds,
     room,
     strikes,
     survivors_of,
@@ -33,8 +35,6 @@ RESERVATION_FLAGS = frozenset({"MAINT", "IGNORE_JOBS"})
 RESERVATION_USERS = ("root",)
 BEGUN = timedelta(seconds=60)
 """A reservation begins this long ago, so that a clock of ours that is ahead of Slurm's leaves no gap."""
-LOOK_SECONDS = 0.1
-JOIN_LOOK_SECONDS = 0.5
 BEGIN_SECONDS = 3.0
 """The strike waits for its hold no longer than this."""
 
@@ -84,7 +84,7 @@ async def put(incident: Incident, *more: str) -> None:
 
 
 async def again(incident: Incident) -> None:
-    """What was lifted is held again: the spare that joined the jobs is given up, and they will lack a node."""
+    """What was lifted is held again, before the spare that joined the jobs is struck: they will lack a node."""
     kept = incident.record.status.owned.held_nodes
     if kept:
         await _put(incident, {*kept, incident.record.spec.slurm_node or kept[0]})
@@ -120,12 +120,12 @@ async def look(incident: Incident) -> float | None:
         async with incident.hold_lock:
             if holds_back(incident.record):
                 await put(incident)
-    return JOIN_LOOK_SECONDS if ready else LOOK_SECONDS
+    return look_again_seconds(record, _now(incident), ready=ready)
 
 
 async def see(incident: Incident) -> list[Seen]:
     """The struck jobs that come back, as they are now."""
-    jobs = [job for job in job_track.open_jobs(incident) if not job.not_requeued_reason]
+    jobs = come_back(incident.record)
     views = await job_track.see(incident, jobs)
     return [(job, views.get(job.job_id, Gone())) for job in jobs]
 

@@ -169,8 +169,14 @@ async def put_back(incident: Incident) -> None:
     record = incident.record.status.replacement
     if record.spare_slurm_node is None or record.lifted_at is None:
         return
+    now = incident.now()
+
+    def struck(record: ReplacementRecord) -> None:
+        record.struck_again_at = now  # one that is done again gives the whole grace again
+
+    await incident.update(replacement(struck))
     await survivors.again(incident)
     incident.lead()
-    await reserve(incident.ports.slurm, record.spare_slurm_node, incident.now())
+    await reserve(incident.ports.slurm, record.spare_slurm_node, now)
     reason = slurm_reason(incident.name, f"spare {record.spare_host} is given up")
     await incident.ports.slurm.set_node_state(record.spare_slurm_node, ["DOWN"], reason)

@@ -12,14 +12,18 @@ from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediatio
 from sparewheel.kube.port import REMEDIATION
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.survivors import (
+    CALM_LOOK_SECONDS,
     HELD,
     LONGEST,
+    LOOK_SECONDS,
     NO_SPARE,
+    come_back,
     held_nodes,
     hold_name,
     holds_back,
     jobs_ready,
     lift_due,
+    look_again_seconds,
     room,
     survivors_of,
 )
@@ -61,6 +65,33 @@ def test_the_jobs_are_ready_once_they_wait_for_nothing_but_nodes(view: JobView |
     assert jobs_ready(record, seen(record, view), at(2)) is ready
     assert jobs_ready(record, seen(record, view), at(1 + record.spec.grace_seconds + 6)), "the grace is over"
     assert jobs_ready(record, [], at(2)), "nobody waits"
+
+
+def test_the_spare_that_had_joined_is_struck_and_the_jobs_that_ran_again_are_waited_for_like_the_first_time() -> None:
+    record = held()
+    record.status.jobs[0].resumed_at, record.status.jobs[0].closed = at(9), True
+    grace = record.spec.grace_seconds
+    assert come_back(record) == [], "it goes on, and nobody waits for it"
+    record.status.replacement.struck_again_at = at(100)
+    assert come_back(record) == record.status.jobs
+    assert not jobs_ready(record, seen(record, SAVES), at(100 + grace)), "its grace is counted from this strike"
+    assert jobs_ready(record, seen(record, WAITS), at(102))
+    assert not lift_due(record, seen(record, WAITS), at(102), room=False), "no node has joined yet"
+    record.status.replacement.spare_host = None
+    assert not lift_due(record, seen(record, WAITS), at(102), room=False)
+    assert lift_due(record, seen(record, WAITS), at(100) + NO_SPARE + timedelta(seconds=1), room=False)
+    record.status.jobs[0].resumed_at = None
+    assert come_back(record) == [], "one that was given up is not waited for"
+
+
+def test_jobs_that_save_are_looked_at_often_only_where_a_node_stands_by_and_rarer_the_longer_they_take() -> None:
+    record = held()
+    assert look_again_seconds(record, at(1), ready=False) == CALM_LOOK_SECONDS, "the spare is on its way"
+    record.status.replacement.spare_slurm_node = "gpu-2"
+    assert look_again_seconds(record, at(1), ready=False) == LOOK_SECONDS
+    assert look_again_seconds(record, at(5), ready=False) == pytest.approx(0.2)
+    assert look_again_seconds(record, at(60), ready=False) == CALM_LOOK_SECONDS
+    assert look_again_seconds(record, at(1), ready=True) == CALM_LOOK_SECONDS
 
 
 def test_a_job_that_crashed_and_is_not_requeued_yet_is_waited_for() -> None:
