@@ -7,7 +7,7 @@ PYTHON ?= python3
 # `with PROFILE` sets up a profile of the toolchain, then runs what follows inside it.
 with = $(PYTHON) -m lab.toolchain run $(1) --
 
-.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-lab bench soak lint format policy \
+.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-training test-lab bench soak lint format policy \
 	lab-up lab-down lab-status lab-reset setup env requirements clean
 
 help: ## Say what each target does.
@@ -17,7 +17,7 @@ demo: ## Set up everything on this machine (root, Debian 12 or newer), then show
 	@$(call with,lab) python -m lab.demo
 
 test: ## Run every tier of the tests, with a summary line for each.
-	@$(call with,lab) python -m tests.tiers unit simulation components api pulumi lab
+	@$(call with,lab) python -m tests.tiers unit simulation components api pulumi training lab
 
 test-unit: ## Run the tests of pure code; no I/O, no set-up beyond Python.
 	@$(call with,python) python -m tests.tiers unit
@@ -33,6 +33,9 @@ test-api: ## Run the tests that need a real etcd and API server.
 
 test-pulumi: ## Run the tests that need the real Pulumi engine.
 	@$(call with,pulumi) python -m tests.tiers pulumi
+
+test-training: ## Run the tests of the training template with real PyTorch on nodes of their own.
+	@$(call with,lab) python -m tests.tiers training
 
 test-lab: ## Run the tests that need the running data centre; it is started where it isn't.
 	@$(call with,lab) python -m tests.tiers lab

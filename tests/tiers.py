@@ -14,9 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPORTS = Path("build/tests")
-BUDGET_SECONDS = {"unit": 90, "simulation": 120, "components": 90, "api": 180, "pulumi": 180, "lab": 600}
+BUDGET_SECONDS = {
+    "unit": 90,
+    "simulation": 120,
+    "components": 90,
+    "api": 180,
+    "pulumi": 240,
+    "training": 150,
+    "lab": 480,
+}
 """How long each tier may take on two cores with a warm cache."""
-SIDE_BY_SIDE = {"unit": "load", "simulation": "load", "components": "load", "api": "loadfile", "pulumi": "loadfile"}
+SIDE_BY_SIDE = {
+    "unit": "load",
+    "simulation": "load",
+    "components": "load",
+    "api": "loadfile",
+    "pulumi": "loadfile",
+    "training": "load",
+}
 """Tiers whose tests (or whose files of tests) share nothing: as many at once as the machine has cores."""
 
 

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.training_nodes import Node, nodes, torch_layers, until
+from tests.training.torch_nodes import Node, nodes, torch_layers, until
 from training.resumable.progress import Step, read_steps
+
+pytestmark = pytest.mark.timeout(300)
+"""PyTorch takes seconds to start, times the ranks."""
 
 STEPS = 60
 PACE = ("--steps", str(STEPS), "--step-seconds", "0.1", "--checkpoint-every", "25")
