@@ -120,8 +120,9 @@ async def ensure_healer(api: CrusoeClient, cluster_id: str, *, ours: bool, fallb
 
 
 def _switched_off(auto: AutoClusters) -> list[str]:
-    rows = auto.remediation_configs or []
-    return sorted(row.issue_name for row in rows if (row.user_override or "").upper() in DETECT_ONLY)
+    return sorted(
+        row.issue_name for row in auto.remediation_configs if (row.user_override or "").upper() in DETECT_ONLY
+    )
 
 
 async def _ours(api: CrusoeClient, wanted: Wanted) -> NodePool | None:

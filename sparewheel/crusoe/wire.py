@@ -1,4 +1,7 @@
-"""The few fields of Crusoe's answers that are read. Unknown ones are ignored, missing ones are empty."""
+"""The few fields of Crusoe's answers that are read. Unknown ones are ignored; a missing one never says "none".
+
+What a decision would read as "nothing there" is required; other missing fields are empty.
+"""
 
 from __future__ import annotations
 
@@ -70,9 +73,9 @@ class NodeTaint(msgspec.Struct, omit_defaults=True):
 
 class NodePool(msgspec.Struct):
     id: str
+    cluster_id: str
+    count: int
     name: str = ""
-    cluster_id: str = ""
-    count: int = 0
     instance_ids: list[str] | None = None
     state: str = ""
     type: str = ""
@@ -123,16 +126,20 @@ class IssueAction(msgspec.Struct):
 
 
 class AutoClusters(msgspec.Struct):
-    """A cluster's AutoClusters configuration."""
+    """A cluster's AutoClusters configuration. All its fields are optional in the API: an answer without the list of
+    issues doesn't say whether it acts, which is not "it doesn't"."""
 
-    remediation_configs: list[IssueAction] | None = None
+    remediation_configs: list[IssueAction]
     fallback_to_project_reservations: bool | None = None
 
     @property
     def acting(self) -> list[str]:
         """Issues for which Crusoe itself changes nodes. An action that is not known is one that may."""
-        rows = self.remediation_configs or []
-        return sorted(row.issue_name for row in rows if row.effective_action.strip().upper() not in DETECT_ONLY)
+        return sorted(
+            row.issue_name
+            for row in self.remediation_configs
+            if row.effective_action.strip().upper() not in DETECT_ONLY
+        )
 
 
 class Reservation(msgspec.Struct):

@@ -10,6 +10,7 @@ from lab.standins.crusoe.trouble import Fault
 from sparewheel.api.names import TAINT_JOINING
 from sparewheel.capacity.nodes import has_taint
 from sparewheel.capacity.port import CapacityError, Proof, UnreachableError
+from sparewheel.kube.port import Json
 from tests.support.crusoe_scene import RESERVED, Scene, joining
 from tests.support.crusoe_yard import (
     CLUSTER,
@@ -60,6 +61,24 @@ async def test_a_look_up_that_fails_is_not_read_as_off(scene: Scene) -> None:
     with pytest.raises(CapacityError, match=r"AutoClusters configuration .*403"):
         await scene.provider(pool, 1).reboot("gpu-1")
     assert scene.changes() == []
+
+
+@pytest.mark.parametrize("answer", [{}, {"remediation_configs": None}, {"fallback_to_project_reservations": True}])
+async def test_an_answer_without_the_list_of_issues_is_not_read_as_off(scene: Scene, answer: Json) -> None:
+    pool = scene.yard.pool(1)
+    scene.yard.cloud.auto_clusters[CLUSTER] = answer
+    for attempt in (scene.provider(pool, 1).list_hosts(), scene.provider(pool, 1).reboot("gpu-1")):
+        with pytest.raises(
+            CapacityError, match=rf"AutoClusters configuration of cluster {CLUSTER}.*remediation_configs"
+        ):
+            await attempt
+    assert scene.changes() == []
+
+
+async def test_an_empty_list_of_issues_is_off(scene: Scene) -> None:
+    pool = scene.yard.pool(1)
+    scene.yard.cloud.auto_clusters[CLUSTER] = {"remediation_configs": []}
+    assert [found.host for found in await scene.provider(pool, 1).list_hosts()] == ["gpu-1"]
 
 
 async def test_switched_on_between_two_effects_it_is_seen(scene: Scene) -> None:

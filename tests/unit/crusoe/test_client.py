@@ -273,6 +273,17 @@ async def test_what_is_no_list_is_never_an_empty_one(answer: bytes) -> None:
             await api.pool_vms("pool")
 
 
+@pytest.mark.parametrize("field", ["cluster_id", "count"])
+async def test_a_pool_that_lacks_what_decides_is_an_error(field: str) -> None:
+    """Without its cluster nobody could be asked who heals there; a count of none would shrink it."""
+    clock, pool = StillClock(), {"id": "pool", "cluster_id": "c", "count": 2}
+    del pool[field]
+    http = httpx.MockTransport(lambda _: httpx.Response(200, json=pool))
+    async with CrusoeClient(Transport("http://crusoe.test", CREDENTIALS, clock, http=http), "p", clock) as api:
+        with pytest.raises(CrusoeError, match=rf"node pool pool: .*{field}"):
+            await api.pool("pool")
+
+
 async def test_a_list_of_none_is_empty() -> None:
     clock = StillClock()
     http = httpx.MockTransport(lambda _: httpx.Response(200, content=b'{"items": null}'))
