@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
@@ -13,7 +14,7 @@ import stamina
 from sparewheel.api.names import FIELD_MANAGER
 from sparewheel.kube.access import Access, AccessError
 from sparewheel.kube.answers import Request, error_from_status, error_from_watch
-from sparewheel.kube.pace import URGENCY, Pace, Urgency
+from sparewheel.kube.pace import CALLS_IN_FLIGHT, URGENCY, Pace, Urgency
 from sparewheel.kube.port import POD, GoneError, Json, Keep, Listing, Resource, UnavailableError, WatchEvent
 
 PAGE: Final = 500
@@ -22,8 +23,10 @@ WATCH_SECONDS: Final = 55
 WATCH_SILENCE_SECONDS: Final = 70.0
 """An idle watch may stay silent until its end (seen on 1.36); one silent for longer is dead."""
 TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=None)
-"""The pool has no time-out: two hundred incidents at once wait their turn for a connection, which is no failure."""
-CONNECTIONS: Final = httpx.Limits(max_connections=48, max_keepalive_connections=24)
+"""The pool has no time-out: who waits for a connection, behind many others' requests, has not failed."""
+WATCH_CONNECTIONS: Final = 16
+"""Beside those of requests in flight: a watch holds its own for as long as it runs."""
+KEPT_CONNECTIONS: Final = 24
 LEASE_CONNECTIONS: Final = httpx.Limits(max_connections=4)
 """A lease's own: behind slow answers to others it would wait for a connection until it is lost."""
 WRITE_OPTIONS: Final = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
@@ -52,7 +55,8 @@ def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
 class KubeClient:
     """Implements ``sparewheel.kube.port.Kube``. Reads are retried briefly; writes never: their caller decides.
 
-    ``pace`` limits requests for each second; without one, as on the command line, nothing waits.
+    ``pace`` limits requests for each second and those in flight; without one, as on the command line, nothing waits but
+    for a connection.
     """
 
     def __init__(
@@ -67,6 +71,10 @@ class KubeClient:
         self.access = access
         self._pace = pace
         self._read_attempts = read_attempts
+        in_flight = CALLS_IN_FLIGHT if pace is None else pace.in_flight
+        connections = httpx.Limits(
+            max_connections=in_flight + WATCH_CONNECTIONS, max_keepalive_connections=KEPT_CONNECTIONS
+        )
         self._http, self._lease_http = (
             httpx.AsyncClient(
                 base_url=access.server,
@@ -77,7 +85,7 @@ class KubeClient:
                 limits=limits,
                 trust_env=False,  # a proxy from the environment never stands between the controller and its cluster
             )
-            for limits in (CONNECTIONS, LEASE_CONNECTIONS)
+            for limits in (connections, LEASE_CONNECTIONS)
         )
 
     async def close(self) -> None:
@@ -150,12 +158,11 @@ class KubeClient:
             **_selector(label_selector),
         }
         timeout = httpx.Timeout(WATCH_SILENCE_SECONDS, connect=5.0, pool=5.0)
-        if self._pace is not None:
-            await self._pace.turn()
         try:
-            async with self._http.stream(
-                "GET", path_of(resource, namespace), params=params, timeout=timeout
-            ) as response:
+            async with AsyncExitStack() as stream:
+                async with self._turn():  # until it is answered: a watch that runs takes no place
+                    opened = self._http.stream("GET", path_of(resource, namespace), params=params, timeout=timeout)
+                    response = await stream.enter_async_context(opened)
                 if response.status_code != 200:
                     await response.aread()
                     raise error_from_status(request, response)
@@ -224,6 +231,9 @@ class KubeClient:
         request = Request("evict", POD, pod, namespace)
         await self._send(request, "POST", path_of(POD, namespace, pod, "eviction"), {}, body)
 
+    def _turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._pace is None else self._pace.turn()
+
     async def _read(self, request: Request, path: str, params: Mapping[str, str]) -> Json:
         async for attempt in stamina.retry_context(
             on=UnavailableError, attempts=self._read_attempts, timeout=20.0, wait_initial=0.1, wait_max=2.0
@@ -243,11 +253,10 @@ class KubeClient:
     ) -> Json:
         content = None if body is None else msgspec.json.encode(body)
         headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": content_type})
-        if self._pace is not None:
-            await self._pace.turn()
         http = self._lease_http if URGENCY.get() is Urgency.LEASE else self._http
         try:
-            response = await http.request(method, path, params=dict(params), content=content, headers=headers)
+            async with self._turn():
+                response = await http.request(method, path, params=dict(params), content=content, headers=headers)
         except (httpx.HTTPError, AccessError, OSError) as error:
             raise UnavailableError(
                 f"{request}: {self.access.server} did not answer: {str(error) or type(error).__name__}"

@@ -1,13 +1,16 @@
-"""How many requests a client sends: so many a second, the urgent ones first.
+"""How many requests a client sends: so many a second, so many in flight at once, the urgent ones first.
 
 A client without a limit of its own is throttled by the API server's priority and fairness, in an order that nobody
-chose: renewing a lease would wait behind two hundred cordons.
+chose: renewing a lease would wait behind two hundred cordons. A server that answers slowly is not given more and more
+to do at the same time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -30,23 +33,31 @@ URGENCY: Final[ContextVar[Urgency]] = ContextVar("urgency", default=Urgency.NORM
 """Of the requests that the running task sends; a task started from it begins with the same."""
 
 
+CALLS_PER_SECOND: Final = 50.0
+CALLS_IN_FLIGHT: Final = 32
+"""Sent and not answered yet; each has a connection of its own (HTTP/1.1)."""
 SHORTEST_SECONDS: Final = 0.001
 """A shorter wait may round to none, for ever."""
 
 
 @dataclass(slots=True)
 class Pace:
-    """A bucket of ``burst`` requests that fills at ``per_second``; whoever finds it empty waits, the urgent first.
+    """A bucket of ``burst`` requests that fills at ``per_second``, and ``in_flight`` places for those that wait for
+    their answer; whoever finds the one empty or the other full waits, the urgent first.
 
-    A lease's requests don't wait at all: they are two a second at most, and late they cost the lead.
+    A lease's requests don't wait at all and take no place: they are two a second at most, and late they cost the lead.
     """
 
     clock: Clock
-    per_second: float
-    burst: float
+    per_second: float = CALLS_PER_SECOND
+    burst: float = CALLS_PER_SECOND
+    in_flight: int = CALLS_IN_FLIGHT
     sent: int = 0
     _tokens: float = field(init=False)
     _filled_at: float | None = None
+    _taken: int = 0
+    """Places."""
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
     _waiting: list[tuple[int, int, asyncio.Future[None]]] = field(
         default_factory=list[tuple[int, int, asyncio.Future[None]]]
     )
@@ -54,24 +65,53 @@ class Pace:
     _filler: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        if self.per_second <= 0 or self.burst < 1:
-            msg = f"a pace of {self.per_second:g} requests a second, {self.burst:g} at once, sends nothing"
+        if self.per_second <= 0 or self.burst < 1 or self.in_flight < 1:
+            msg = (
+                f"a pace of {self.per_second:g} requests a second, {self.burst:g} at once, "
+                f"{self.in_flight} in flight, sends nothing"
+            )
             raise ValueError(msg)
         self._tokens = self.burst
 
-    async def turn(self) -> None:
-        """Return when the next request may be sent."""
-        urgency = URGENCY.get()
-        self._fill()
-        if urgency is Urgency.LEASE or (self._tokens >= 1 and not self._waiting):
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None, None]:
+        """Enter when the request may be sent, leave when it was answered."""
+        if URGENCY.get() is Urgency.LEASE:
+            self._fill()
             self._tokens -= 1
             self.sent += 1
+            yield
+            return
+        await self._enter(URGENCY.get())
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _enter(self, urgency: Urgency) -> None:
+        self._fill()
+        if self._tokens >= 1 and self._taken < self.in_flight and not self._waiting:
+            self._go()
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (urgency, next(self._order), ready))
         if self._filler is None or self._filler.done():
             self._filler = asyncio.create_task(self._serve(), name="kube pace")
-        await ready
+        try:
+            await ready
+        except asyncio.CancelledError:
+            if not ready.cancelled():  # it was its turn already
+                self._leave()
+            raise
+
+    def _go(self) -> None:
+        self._tokens -= 1
+        self._taken += 1
+        self.sent += 1
+
+    def _leave(self) -> None:
+        self._taken -= 1
+        self._freed.set()
 
     def _fill(self) -> None:
         now = self.clock.monotonic_seconds()
@@ -86,8 +126,11 @@ class Pace:
             if self._tokens < 1:
                 await self.clock.sleep(max(SHORTEST_SECONDS, (1 - self._tokens) / self.per_second))
                 continue
+            if self._taken >= self.in_flight:
+                self._freed.clear()
+                await self._freed.wait()
+                continue
             _, _, ready = heapq.heappop(self._waiting)
             if not ready.done():  # whoever was cancelled while waiting sends nothing
-                self._tokens -= 1
-                self.sent += 1
+                self._go()
                 ready.set_result(None)

@@ -66,7 +66,8 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
     """The controller over the real ports; ``stack`` closes them."""
     clock = SystemClock()
     access = from_file(settings.kubeconfig) if settings.kubeconfig is not None else from_environment()
-    pace = Pace(clock, settings.api_calls_per_second, burst=max(1.0, settings.api_calls_per_second))
+    rate = settings.api_calls_per_second
+    pace = Pace(clock, rate, burst=max(1.0, rate), in_flight=settings.api_calls_in_flight)
     kube = await stack.enter_async_context(KubeClient(access, pace=pace))
     token = token_source(settings, kube, clock)
     slurm = await stack.enter_async_context(SlurmClient(settings.slurm_url, token, user=settings.slurm_user))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparewheel.api.names import NAMESPACE
+from sparewheel.kube.pace import CALLS_IN_FLIGHT, CALLS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,10 @@ class Settings:
     kubeconfig: Path | None = None
     health_port: int = 0
     """0: no /healthz."""
-    api_calls_per_second: float = 50.0
+    api_calls_per_second: float = CALLS_PER_SECOND
     """Requests to the API server, and as many more at once after a quiet second."""
+    api_calls_in_flight: int = CALLS_IN_FLIGHT
+    """Requests to the API server that wait for their answer at the same time; its lease's and watches come on top."""
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -51,6 +54,12 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str] = os.
         default=known.api_calls_per_second,
         help="requests to the API server, and as many more at once after a quiet second (default: %(default)s)",
     )
+    parser.add_argument(
+        "--api-calls-in-flight",
+        type=_places,
+        default=known.api_calls_in_flight,
+        help="requests to the API server that wait for their answer at the same time (default: %(default)s)",
+    )
     found = parser.parse_args(arguments)
     return Settings(
         namespace=found.namespace,
@@ -64,6 +73,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str] = os.
         kubeconfig=found.kubeconfig,
         health_port=found.health_port,
         api_calls_per_second=found.api_calls_per_second,
+        api_calls_in_flight=found.api_calls_in_flight,
     )
 
 
@@ -71,4 +81,11 @@ def _rate(text: str) -> float:
     value = float(text)
     if not 1 <= value <= 10_000:
         raise argparse.ArgumentTypeError(f"{text} is no rate; between 1 and 10000 requests a second")
+    return value
+
+
+def _places(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} is no number of requests in flight; between 1 and 1000")
     return value

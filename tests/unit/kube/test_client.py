@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from sparewheel.kube.access import Access, AccessError, ExecAuth, TokenFileAuth, from_text
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.pace import URGENCY, Urgency
+from sparewheel.kube.pace import URGENCY, Pace, Urgency
 from sparewheel.kube.port import (
     LEASE,
     NODE,
@@ -27,6 +27,7 @@ from sparewheel.kube.port import (
     TooManyRequestsError,
     UnavailableError,
 )
+from tests.support.clocks import StillClock
 
 Handler = Callable[[httpx.Request], httpx.Response]
 
@@ -192,3 +193,34 @@ async def test_a_lease_is_renewed_while_all_other_requests_hang() -> None:
             task.cancel()
         await asyncio.wait(others)
     server.close()
+
+
+async def test_no_more_requests_are_in_flight_than_the_pace_allows_and_a_watch_takes_no_place() -> None:
+    busy = most = 0
+    ends = asyncio.Event()
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+            yield b'{"type": "BOOKMARK", "object": {}}\n'
+            await ends.wait()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal busy, most
+        if "watch" in request.url.params:
+            return httpx.Response(200, stream=Endless())
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.01)
+        busy -= 1
+        return httpx.Response(200, json={})
+
+    transport, pace = httpx.MockTransport(answer), Pace(StillClock(), in_flight=2)
+    async with KubeClient(Access("http://api.test", True), transport=transport, pace=pace) as client:
+        watches = [client.watch(POD, "5") for _ in range(3)]
+        for watch in watches:
+            assert (await anext(watch)).type == "BOOKMARK"
+        await asyncio.gather(*(client.get(NODE, f"n-{number}") for number in range(9)))
+        ends.set()
+        for watch in watches:
+            await watch.aclose()
+    assert most == 2

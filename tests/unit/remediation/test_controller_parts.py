@@ -243,8 +243,10 @@ def test_settings_come_from_the_command_line_and_the_pod() -> None:
     settings = read_settings(["--slurm-url", "http://x:1", "--token-file", "/t"], {"POD_NAME": "controller-0"})
     assert (settings.slurm_url, settings.identity, settings.namespace) == ("http://x:1", "controller-0", SPACE)
     assert read_settings([], {}).token_secret == "sparewheel-jwt-slurm"
-    with pytest.raises(SystemExit):
-        read_settings(["--slurm-ulr", "x"], {})
+    assert read_settings(["--api-calls-in-flight", "4"], {}).api_calls_in_flight == 4
+    for wrong in (["--slurm-ulr", "x"], ["--api-calls-in-flight", "0"]):
+        with pytest.raises(SystemExit):
+            read_settings(wrong, {})
 
 
 @pytest.mark.looptime
