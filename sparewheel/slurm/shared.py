@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
+LONGEST_REST_SECONDS: Final = 5.0
+"""One list that took its whole time-out must not keep everybody from the next for minutes: jobs wait for it."""
 
 
 @dataclass(slots=True)
@@ -19,11 +21,12 @@ class Shared(Generic[T]):
     """``ask`` is called once for all who wait; what it raises goes to each of them. One request runs at a time.
 
     Between two requests lies ``rest`` times what the first took: a list of 10,000 nodes takes 0.2 s of our core, and of
-    slurmctld's lock, and is not asked for without end.
+    slurmctld's lock, and is not asked for without end. Never longer than ``longest_rest_seconds``.
     """
 
     ask: Callable[[], Awaitable[T]]
     rest: float = 3.0
+    longest_rest_seconds: float = LONGEST_REST_SECONDS
     _may_ask_at: float = 0.0
     _running: asyncio.Task[T] | None = None
     _next: asyncio.Task[T] | None = None
@@ -47,7 +50,7 @@ class Shared(Generic[T]):
             return await self.ask()
         finally:
             ended = loop.time()
-            self._may_ask_at = ended + self.rest * (ended - started)
+            self._may_ask_at = ended + min(self.longest_rest_seconds, self.rest * (ended - started))
 
 
 def _looked_at(task: asyncio.Task[T]) -> None:

@@ -67,3 +67,22 @@ async def test_one_asker_who_gives_up_takes_nothing_from_the_others() -> None:
     with pytest.raises(asyncio.CancelledError):
         await gone
     assert await stays == 1
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("took_seconds", "rest_seconds"), [(0.2, 0.6), (1.0, 3.0), (15.0, 5.0), (600.0, 5.0)])
+async def test_the_rest_grows_with_what_the_list_took_up_to_a_limit(took_seconds: float, rest_seconds: float) -> None:
+    began: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def ask() -> None:
+        began.append(loop.time())
+        await asyncio.sleep(took_seconds)
+        if len(began) == 1:
+            raise TimeoutError("no answer")  # what failed after a long time rests no longer than what succeeded
+
+    shared = Shared(ask)
+    with pytest.raises(TimeoutError):
+        await shared.get()
+    await shared.get()
+    assert began[1] - began[0] - took_seconds == pytest.approx(rest_seconds, abs=0.01)  # pyright: ignore[reportUnknownMemberType]
