@@ -31,7 +31,8 @@ from sparewheel.capacity.release import release_hosts
 from sparewheel.clock import Clock, SystemClock
 from sparewheel.kube.access import from_text
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.lease import Holder, LeaseLostError, held, new_identity
+from sparewheel.kube.lease import LeaseLostError, held, new_identity
+from sparewheel.kube.lease_object import Holder
 from sparewheel.kube.port import (
     GPU_POOL,
     NODE,

@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from sparewheel.api.base import format_time
-from sparewheel.api.names import GROUP
 from sparewheel.clock import Clock
+from sparewheel.kube.lease_object import Holder, claimed, holder_in
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import LEASE, ConflictError, InvalidError, Json, Kube, KubeError, NotFoundError
 from sparewheel.tasks import ended
 
-ANNOTATION_CODE_VERSION: Final = f"{GROUP}/code-version"
-"""On a Lease: version of the code that holds it; another version doesn't drive in its place but asks and waits."""
 RETRY_SECONDS: Final = 0.5
 
 
@@ -32,7 +30,10 @@ class LeaseLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """``duration_seconds`` until a rival may take over; renewed every ``renew_seconds``."""
+    """``duration_seconds`` until a rival may take over; renewed every ``renew_seconds``.
+
+    A try that is not answered for ``renew_seconds`` no longer keeps us from the next one.
+    """
 
     duration_seconds: int = 8
     renew_seconds: float = 2.0
@@ -41,16 +42,6 @@ class LeaseTiming:
     def hold_seconds(self) -> float:
         """How long a renewal entitles to act, counted from before it was sent."""
         return self.duration_seconds - self.renew_seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds a Lease, as far as it says."""
-
-    identity: str = ""
-    version: str = ""
-    renewed: str = ""
-    duration_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -66,6 +57,11 @@ class LeaseHandle:
     valid_until_seconds: float = 0.0
     """On the monotonic clock."""
     body: Json = field(default_factory=dict[str, Any])
+
+    def claim(self, body: Json, version: str) -> Json:
+        """The Lease with us as holder, renewed now."""
+        now = format_time(self.clock.now())
+        return claimed(body, self.name, Holder(self.identity, version, now, self.timing.duration_seconds))
 
     @property
     def remaining_seconds(self) -> float:
@@ -84,15 +80,6 @@ class LeaseHandle:
 def new_identity() -> str:
     """An identity that no other process has, also not this one's next incarnation: HOST_RANDOM."""
     return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
-
-
-async def holder_of(kube: Kube, name: str, namespace: str) -> Holder | None:
-    """Who holds the Lease; None when nobody does. Says nothing about whether the holder still lives."""
-    try:
-        holder = _holder(await kube.get(LEASE, name, namespace))
-    except NotFoundError:
-        return None
-    return holder if holder.identity else None
 
 
 @asynccontextmanager
@@ -147,7 +134,7 @@ async def held(
                 raise
         finally:
             if not handle.lost.is_set():
-                await _within(handle, _release(kube, handle))
+                await _within(handle, handle.remaining_seconds, _release(kube, handle))
 
 
 def _this_task() -> asyncio.Task[Any]:
@@ -160,14 +147,14 @@ async def _acquire(kube: Kube, handle: LeaseHandle, version: str, on_wait: Calla
     seen_at = clock.monotonic_seconds()
     while True:
         try:
-            if await _try_acquire(kube, handle, version, seen, seen_at):
+            if await _within(handle, handle.timing.hold_seconds, _try_acquire(kube, handle, version, seen, seen_at)):
                 return
         except InvalidError:
             raise
         except KubeError:
             pass  # nothing known, or somebody was quicker: look again
         now = clock.monotonic_seconds()
-        current = _holder(handle.body)
+        current = holder_in(handle.body)
         if current != seen:
             seen, seen_at = current, now
         if on_wait is not None and current.identity:
@@ -182,33 +169,62 @@ async def _try_acquire(kube: Kube, handle: LeaseHandle, version: str, seen: Hold
         handle.body = await kube.get(LEASE, handle.name, handle.namespace)
     except NotFoundError:
         started = clock.monotonic_seconds()
-        handle.body = await kube.create(LEASE, _claimed({}, handle, version), handle.namespace)
+        handle.body = await kube.create(LEASE, handle.claim({}, version), handle.namespace)
     else:
-        current = _holder(handle.body)
+        current = holder_in(handle.body)
         silent = current == seen and clock.monotonic_seconds() - seen_at >= current.duration_seconds
-        if current.identity and not silent:
+        if current.identity not in {"", handle.identity} and not silent:  # ours: an earlier try's answer was lost
             return False
         started = clock.monotonic_seconds()
-        handle.body = await kube.replace(LEASE, _claimed(handle.body, handle, version), handle.namespace)
+        handle.body = await kube.replace(LEASE, handle.claim(handle.body, version), handle.namespace)
     handle.valid_until_seconds = started + handle.timing.hold_seconds
     return True
 
 
 async def _renew_until_lost(kube: Kube, handle: LeaseHandle, version: str) -> None:
     """Returns when the Lease is lost; a request that hangs doesn't keep us beyond our time."""
-    clock = handle.clock
     while True:
-        await clock.sleep(min(handle.timing.renew_seconds, handle.remaining_seconds))
-        while not await _within(handle, _renew(kube, handle, version)):
-            if not handle.remaining_seconds or _taken(handle):
-                return
-            await clock.sleep(min(RETRY_SECONDS, handle.remaining_seconds))
+        late_seconds = handle.timing.hold_seconds - handle.remaining_seconds  # since the last renewal was sent
+        await handle.clock.sleep(min(handle.timing.renew_seconds - late_seconds, handle.remaining_seconds))
+        if not await _renewed(kube, handle, version):
+            return
 
 
-async def _within(handle: LeaseHandle, request: Coroutine[Any, Any, bool]) -> bool:
-    """The request's result, or False when our time is over first."""
+async def _renewed(kube: Kube, handle: LeaseHandle, version: str) -> bool:
+    """Try until one succeeds; False when our time is over or the Lease is taken.
+
+    One that fails is tried again after a moment, one that hangs (a dead connection, a server that is slow) goes on
+    beside the next: whichever is answered first counts.
+    """
+    clock, begun = handle.clock, 0.0
+    tries: list[asyncio.Task[bool]] = []
+    pause: asyncio.Task[None] | None = None
+    try:
+        while handle.remaining_seconds and not _taken(handle):
+            if not tries or clock.monotonic_seconds() - begun >= handle.timing.renew_seconds:
+                begun = clock.monotonic_seconds()
+                tries.append(asyncio.create_task(_renew(kube, handle, version), name=f"renew lease {handle.name}"))
+            pause = asyncio.create_task(clock.sleep(min(RETRY_SECONDS, handle.remaining_seconds)))
+            await asyncio.wait({pause, *tries}, return_when=asyncio.FIRST_COMPLETED)
+            if not _any_succeeded(tries):
+                await pause
+            if _any_succeeded(tries):
+                return True
+            tries = [one for one in tries if not one.done()]
+        return False
+    finally:
+        for task in (*tries, *([pause] if pause is not None else [])):
+            task.cancel()
+
+
+def _any_succeeded(tries: list[asyncio.Task[bool]]) -> bool:
+    return any(one.done() and one.result() for one in tries)
+
+
+async def _within(handle: LeaseHandle, seconds: float, request: Coroutine[Any, Any, bool]) -> bool:
+    """The request's result, or False when that time is over first."""
     attempt = asyncio.ensure_future(request)
-    deadline = asyncio.ensure_future(handle.clock.sleep(handle.remaining_seconds))
+    deadline = asyncio.ensure_future(handle.clock.sleep(seconds))
     try:
         done, _ = await asyncio.wait({attempt, deadline}, return_when=asyncio.FIRST_COMPLETED)
         return attempt in done and attempt.result()
@@ -220,20 +236,20 @@ async def _within(handle: LeaseHandle, request: Coroutine[Any, Any, bool]) -> bo
 async def _renew(kube: Kube, handle: LeaseHandle, version: str) -> bool:
     started = handle.clock.monotonic_seconds()
     try:
-        handle.body = await kube.replace(LEASE, _claimed(handle.body, handle, version), handle.namespace)
+        handle.body = await kube.replace(LEASE, handle.claim(handle.body, version), handle.namespace)
     except ConflictError:  # our own earlier write whose answer was lost, an annotation, or a rival
         with suppress(KubeError):
             handle.body = await kube.get(LEASE, handle.name, handle.namespace)
         return False
     except KubeError:
         return False
-    handle.valid_until_seconds = started + handle.timing.hold_seconds
+    handle.valid_until_seconds = max(handle.valid_until_seconds, started + handle.timing.hold_seconds)
     return True
 
 
 async def _release(kube: Kube, handle: LeaseHandle) -> bool:
     """Empty the holder, so that the next one need not wait. Failing is harmless: the Lease runs out."""
-    body = _claimed(handle.body, handle, "")
+    body = handle.claim(handle.body, "")
     body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
     with suppress(KubeError):
         await kube.replace(LEASE, body, handle.namespace)
@@ -242,39 +258,4 @@ async def _release(kube: Kube, handle: LeaseHandle) -> bool:
 
 
 def _taken(handle: LeaseHandle) -> bool:
-    return _holder(handle.body).identity != handle.identity
-
-
-def _holder(body: Json) -> Holder:
-    spec = cast("Json", body.get("spec") or {})
-    annotations = cast("Json", body.get("metadata", {}).get("annotations") or {})
-    return Holder(
-        identity=str(spec.get("holderIdentity") or ""),
-        version=str(annotations.get(ANNOTATION_CODE_VERSION, "")),
-        renewed=str(spec.get("renewTime", "")),
-        duration_seconds=float(spec.get("leaseDurationSeconds") or 0),
-    )
-
-
-def _claimed(body: Json, handle: LeaseHandle, version: str) -> Json:
-    """The Lease with us as holder, renewed now."""
-    spec = cast("Json", body.get("spec") or {})
-    metadata = cast("Json", body.get("metadata") or {"name": handle.name})
-    now = format_time(handle.clock.now())
-    ours = spec.get("holderIdentity") == handle.identity
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {
-            **metadata,
-            "annotations": {**(metadata.get("annotations") or {}), ANNOTATION_CODE_VERSION: version},
-        },
-        "spec": {
-            **spec,
-            "holderIdentity": handle.identity,
-            "leaseDurationSeconds": handle.timing.duration_seconds,
-            "acquireTime": spec.get("acquireTime") if ours else now,
-            "renewTime": now,
-            "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (0 if ours or not spec else 1),
-        },
-    }
+    return holder_in(handle.body).identity != handle.identity

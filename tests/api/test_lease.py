@@ -10,7 +10,8 @@ from pathlib import Path
 
 from sparewheel.clock import SystemClock
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.lease import LeaseTiming, held, holder_of
+from sparewheel.kube.lease import LeaseTiming, held
+from sparewheel.kube.lease_object import holder_of
 from tests.kube_contract import SPACE, unique
 
 TIMING = LeaseTiming(duration_seconds=3, renew_seconds=0.5)

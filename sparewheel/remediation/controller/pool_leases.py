@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from sparewheel.api.names import pool_lease
 from sparewheel.clock import Clock
-from sparewheel.kube.lease import Holder, LeaseHandle, LeaseLostError, held
+from sparewheel.kube.lease import LeaseHandle, LeaseLostError, held
+from sparewheel.kube.lease_object import Holder
 from sparewheel.kube.port import Kube
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sparewheel.kube.lease import Holder, LeaseHandle, LeaseLostError, LeaseTiming, held, holder_of
+from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
+from sparewheel.kube.lease_object import Holder, holder_of
 from sparewheel.kube.memory import Call, MemoryKube
 from sparewheel.kube.port import LEASE, InvalidError, Json, Resource, UnavailableError
 from tests.support.clocks import LoopClock
@@ -234,3 +235,60 @@ async def test_a_cancel_while_the_lease_is_given_back_stays_a_cancel(turns: int)
     task.cancel()
     await asyncio.wait({task}, timeout=5)
     assert task.cancelled()
+
+
+class SlowKube(MemoryKube):
+    """Whose answers take their time, request by request; after the last of them it is quick."""
+
+    def __init__(self, *, verb: str, seconds: list[float]) -> None:
+        super().__init__(clock=LoopClock())
+        self.verb, self.seconds = verb, seconds
+
+    async def _begin(self, call: Call) -> None:
+        if call.verb == self.verb and self.seconds:
+            await asyncio.sleep(self.seconds.pop(0))
+        await super()._begin(call)
+
+
+async def test_a_renewal_that_hangs_is_no_loss_while_the_next_is_answered() -> None:
+    """A dead connection: the client's own time-out is longer than the Lease."""
+    server = SlowKube(verb="replace", seconds=[15.0])
+    member = Member(server, "a")
+    await member.run(30)
+    assert not member.lost
+    assert member.reign[0][1] - member.reign[0][0] >= 30
+
+
+async def test_a_server_that_answers_slowly_renews_all_the_same() -> None:
+    server = SlowKube(verb="replace", seconds=[2.5] * 40)
+    member = Member(server, "a")
+    await member.run(30)
+    assert not member.lost
+
+
+async def test_renewals_that_all_hang_end_the_reign_in_time() -> None:
+    server = SlowKube(verb="replace", seconds=[15.0] * 40)
+    member = Member(server, "a")
+    await member.run(30)
+    assert member.lost
+    assert member.reign[0][1] - member.reign[0][0] <= 6
+
+
+async def test_a_look_that_hangs_does_not_keep_a_successor_waiting() -> None:
+    server = SlowKube(verb="get", seconds=[])
+    first, second = Member(server, "a"), Member(server, "b")
+    task = asyncio.create_task(first.run(10))
+    await asyncio.sleep(5)
+    waiting = asyncio.create_task(second.run(1))
+    await asyncio.sleep(4.8)
+    server.seconds = [15.0]
+    await asyncio.gather(task, waiting)
+    assert second.reign[0][0] - first.reign[0][1] <= 7
+
+
+async def test_a_lease_that_was_taken_and_the_answer_lost_is_held_at_once() -> None:
+    server = MemoryKube(clock=LoopClock())
+    server.fail(UnavailableError("answer lost"), "create", LEASE, when="after")
+    member = Member(server, "a")
+    await member.run(10)
+    assert member.reign[0][0] <= 1
