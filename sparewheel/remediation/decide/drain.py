@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sparewheel.api.remediation import FenceKind, NodeStage, Remediation
 from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView, SlurmNodeView
 from sparewheel.remediation.decide.record import stage_record
+from sparewheel.remediation.decide.times import seconds_since
 
 FRESH_SECONDS = 15.0
 """An agent's report heard longer ago than this says nothing about the processes of now."""
@@ -33,8 +34,8 @@ def jobs_gate(
 ) -> Gate:
     """May the worker pod be deleted? Not before the node was struck and its jobs were listed.
 
-    ``fenced_seconds_ago``: since this controller saw it fenced, by a clock that nobody sets. Where it is known the
-    grace is counted by it: the time in the record may be another replica's, whose clock is behind ours.
+    ``fenced_seconds_ago``: since this controller saw it fenced, by a clock that nobody sets. The grace is never shorter
+    than promised, and after any number of fail-overs it is over ``CLOCKS_APART`` after it should be, at the latest.
     """
     status = remediation.status
     struck = status.owned.slurm_struck_at
@@ -48,8 +49,7 @@ def jobs_gate(
             return Gate(open=True, why="the drained Slurm node holds no job")
         why = "the running jobs to end (the breaker is open: drained only)"
         return Gate(open=False, why=why, look_again_seconds=5.0)
-    since = (now - struck).total_seconds() if fenced_seconds_ago is None else fenced_seconds_ago
-    left = remediation.spec.grace_seconds - since
+    left = remediation.spec.grace_seconds - seconds_since(struck, now, fenced_seconds_ago)
     if left <= 0:
         return Gate(open=True, why="the grace is over")
     return Gate(open=False, why="the jobs to save within their grace", look_again_seconds=min(1.0, left))

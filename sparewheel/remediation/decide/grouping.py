@@ -77,7 +77,7 @@ def _free(delivery: Delivery, outboxes: Outboxes, now: datetime) -> bool:
     record = outboxes.record(incident_of(delivery.key))
     if record is None or delivery.attempts or outboxes.carrier(delivery.key) is not None:
         return False
-    return due(record, delivery) <= now and not _held(record, delivery, outboxes)
+    return due(record, delivery, now) <= now and not _held(record, delivery, outboxes)
 
 
 def _held(record: Remediation, delivery: Delivery, outboxes: Outboxes) -> bool:
@@ -103,8 +103,11 @@ def jobs_known(record: Remediation) -> bool:
     )
 
 
-def due(record: Remediation, delivery: Delivery) -> datetime:
-    """When the message may go, whatever others do."""
+def due(record: Remediation, delivery: Delivery, now: datetime) -> datetime:
+    """When the message may go, whatever others do. One that was never tried and is due in our future was queued by a
+    clock ahead of ours: it goes now."""
+    if not delivery.attempts and delivery.due_at > now:
+        return now
     if delivery.event != EVENT_DETECTED or delivery.attempts or jobs_known(record):
         return delivery.due_at
     return delivery.due_at + timedelta(seconds=WAIT_FOR_JOBS_SECONDS)

@@ -85,7 +85,8 @@ async def act(incident: Incident, route: str) -> float | None:
 async def _in_order(incident: Incident, route: Route | None, deliveries: Sequence[Delivery]) -> float | None:
     pauses: list[float] = []
     for delivery in deliveries:
-        left = (grouping.due(incident.record, delivery) - incident.now()).total_seconds()
+        now = incident.now()
+        left = (grouping.due(incident.record, delivery, now) - now).total_seconds()
         pause = await _one(incident, route, delivery) if left <= 0 else left if delivery.attempts else min(left, 0.5)
         if pause is None:
             continue

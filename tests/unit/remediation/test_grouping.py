@@ -184,10 +184,17 @@ def test_the_first_message_waits_for_the_jobs_but_not_for_long() -> None:
     record = remediation("a")
     record.status = post.enqueue("a", EVENT_DETECTED, ["hook"], at(0))(record.status)
     (message,) = record.status.outbox
-    assert due(record, message) == at(5)
-    assert due(incident("a"), message) == at(0), "fenced, so the jobs are known"
+    assert due(record, message, at(0)) == at(5)
+    assert due(incident("a"), message, at(0)) == at(0), "fenced, so the jobs are known"
     record.status.fence = FenceKind.NONE
-    assert due(record, message) == at(0)
+    assert due(record, message, at(0)) == at(0)
+
+
+def test_a_message_that_a_clock_ahead_of_ours_queued_goes_now_and_a_failed_one_keeps_its_pause() -> None:
+    record = incident("a", created=3600.0)
+    assert due(record, first(record), at(1)) == at(1)
+    record.status = post.delivery_failed(key("a"), at(1), "503")(record.status)
+    assert due(record, first(record), at(1)) == at(2)
 
 
 def test_incidents_told_together_are_one_alert() -> None:
