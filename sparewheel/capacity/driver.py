@@ -31,7 +31,7 @@ from sparewheel.capacity.release import release_hosts
 from sparewheel.clock import Clock, SystemClock
 from sparewheel.kube.access import from_text
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.lease import LeaseLostError, held, new_identity
+from sparewheel.kube.lease import LeaseLostError, WhileWaiting, held, new_identity
 from sparewheel.kube.lease_object import Holder
 from sparewheel.kube.port import (
     GPU_POOL,
@@ -173,7 +173,7 @@ async def _drive_ourselves(kube: Kube, target: Target, progress: Progress, clock
                 identity,
                 clock,
                 version=__version__,
-                on_wait=waits,
+                while_waiting=WhileWaiting(waits),
             ) as lease:
                 while not await _reconcile_once(kube, target, lease.check, progress, clock):
                     await clock.sleep(LOOK_SECONDS)
@@ -247,7 +247,9 @@ async def _release(kube: Kube, pool: GpuPool, target: Target, progress: Progress
         progress(f"{holder.identity} drives this pool; waiting for it to stop")
 
     lease_name, identity = pool_lease(target.pool), new_identity()
-    async with held(kube, lease_name, target.namespace, identity, clock, version=__version__, on_wait=waits) as lease:
+    async with held(
+        kube, lease_name, target.namespace, identity, clock, version=__version__, while_waiting=WhileWaiting(waits)
+    ) as lease:
         provider = await provider_for(kube, pool, clock)
         await release_hosts(kube, provider, pool, clock, before_write=lease.check, say=progress)
 

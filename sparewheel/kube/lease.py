@@ -18,7 +18,16 @@ from sparewheel.api.base import format_time
 from sparewheel.clock import Clock
 from sparewheel.kube.lease_object import Holder, claimed, holder_in
 from sparewheel.kube.pace import URGENCY, Urgency
-from sparewheel.kube.port import LEASE, ConflictError, InvalidError, Json, Kube, KubeError, NotFoundError
+from sparewheel.kube.port import (
+    LEASE,
+    ConflictError,
+    InvalidError,
+    Json,
+    Kube,
+    KubeError,
+    NotFoundError,
+    UnavailableError,
+)
 from sparewheel.tasks import ended
 
 RETRY_SECONDS: Final = 0.5
@@ -82,6 +91,15 @@ def new_identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
+@dataclass(frozen=True, slots=True)
+class WhileWaiting:
+    """``holder`` is told who holds the Lease each time the wait looks again; ``silence`` is called for each look that
+    the API server did not answer."""
+
+    holder: Callable[[Holder], None] = lambda _: None
+    silence: Callable[[], None] = lambda: None
+
+
 @asynccontextmanager
 async def held(
     kube: Kube,
@@ -92,15 +110,14 @@ async def held(
     *,
     version: str,
     timing: LeaseTiming | None = None,
-    on_wait: Callable[[Holder], None] | None = None,
+    while_waiting: WhileWaiting | None = None,
 ) -> AsyncGenerator[LeaseHandle, None]:
     """Wait for the Lease, hold it during the block, give it back after.
 
-    ``on_wait`` is told the holder each time the wait looks again. When the Lease is lost the block is cancelled and
-    LeaseLostError comes out of it.
+    When the Lease is lost the block is cancelled and LeaseLostError comes out of it.
     """
     handle = LeaseHandle(name, namespace, identity, clock, timing or LeaseTiming())
-    await _acquire(kube, handle, version, on_wait)
+    await _acquire(kube, handle, version, while_waiting or WhileWaiting())
     worker = _this_task()
 
     async def keep() -> None:
@@ -134,14 +151,15 @@ async def held(
                 raise
         finally:
             if not handle.lost.is_set():
-                await _within(handle, handle.remaining_seconds, _release(kube, handle))
+                with suppress(UnavailableError):
+                    await _within(handle, handle.remaining_seconds, _release(kube, handle))
 
 
 def _this_task() -> asyncio.Task[Any]:
     return cast("asyncio.Task[Any]", asyncio.current_task())
 
 
-async def _acquire(kube: Kube, handle: LeaseHandle, version: str, on_wait: Callable[[Holder], None] | None) -> None:
+async def _acquire(kube: Kube, handle: LeaseHandle, version: str, told: WhileWaiting) -> None:
     clock = handle.clock
     seen: Holder | None = None
     seen_at = clock.monotonic_seconds()
@@ -151,14 +169,16 @@ async def _acquire(kube: Kube, handle: LeaseHandle, version: str, on_wait: Calla
                 return
         except InvalidError:
             raise
+        except UnavailableError:  # nothing known
+            told.silence()
         except KubeError:
-            pass  # nothing known, or somebody was quicker: look again
+            pass  # somebody was quicker: look again
         now = clock.monotonic_seconds()
         current = holder_in(handle.body)
         if current != seen:
             seen, seen_at = current, now
-        if on_wait is not None and current.identity:
-            on_wait(current)
+        if current.identity:
+            told.holder(current)
         await clock.sleep(min(RETRY_SECONDS, handle.timing.renew_seconds))
 
 
@@ -222,12 +242,14 @@ def _any_succeeded(tries: list[asyncio.Task[bool]]) -> bool:
 
 
 async def _within(handle: LeaseHandle, seconds: float, request: Coroutine[Any, Any, bool]) -> bool:
-    """The request's result, or False when that time is over first."""
+    """The request's result. Raises UnavailableError when that time is over first."""
     attempt = asyncio.ensure_future(request)
     deadline = asyncio.ensure_future(handle.clock.sleep(seconds))
     try:
         done, _ = await asyncio.wait({attempt, deadline}, return_when=asyncio.FIRST_COMPLETED)
-        return attempt in done and attempt.result()
+        if attempt not in done:
+            raise UnavailableError(f"Lease {handle.namespace}/{handle.name}: no answer within {seconds:g} s")
+        return attempt.result()
     finally:
         for task in (attempt, deadline):
             task.cancel()

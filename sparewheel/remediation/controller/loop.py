@@ -13,7 +13,7 @@ from sparewheel.api.names import ANNOTATION_CANCEL, CONTROLLER_LEASE, POLICY_NAM
 from sparewheel.api.remediation import NodeStage, Outcome, Remediation
 from sparewheel.capacity.port import CapacityError
 from sparewheel.clock import Clock
-from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
+from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, WhileWaiting, held
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import Kube, KubeError
 from sparewheel.notify.port import Notifier
@@ -170,6 +170,7 @@ class Controller:
                 self.clock,
                 version=self.version,
                 timing=self.timing,
+                while_waiting=WhileWaiting(silence=self.scout.api_failed),
             ) as handle:
                 self._handle = handle
                 log.info("event=leading identity=%s", self.identity)
@@ -177,8 +178,7 @@ class Controller:
                 await self.queue.run(self._look)
         except LeaseLostError as error:
             log.warning("event=lease_lost identity=%s error=%s", self.identity, error)
-            self.state.heartbeats.api_failed(self.clock.monotonic_seconds())
-            self.state.leases.api_failed(self.clock.monotonic_seconds())
+            self.scout.api_failed()
         finally:
             self._handle = None
             self.queue.clear()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sparewheel.api.names import pool_lease
 from sparewheel.clock import Clock
-from sparewheel.kube.lease import LeaseHandle, LeaseLostError, held
+from sparewheel.kube.lease import LeaseHandle, LeaseLostError, WhileWaiting, held
 from sparewheel.kube.lease_object import Holder
 from sparewheel.kube.port import Kube
 
@@ -65,7 +65,7 @@ class PoolLeases:
                 self.identity,
                 self.clock,
                 version=self.version,
-                on_wait=waits,
+                while_waiting=WhileWaiting(waits),
             ) as handle:
                 entry.handle, entry.holder = handle, ""
                 await handle.lost.wait()

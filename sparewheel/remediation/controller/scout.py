@@ -132,7 +132,7 @@ class Scout:
 
     def _doubt_watches(self) -> None:
         if self.troubles():
-            self._api_failed()
+            self.api_failed()
 
     def _is_silent(self, name: str) -> bool:
         node, health = self.state.nodes.get(name), self.state.healths.get(name)
@@ -152,7 +152,7 @@ class Scout:
         except NotFoundError:
             return PROBE_SECONDS
         except UnavailableError:
-            self._api_failed()
+            self.api_failed()
             raise
         URGENCY.set(Urgency.FENCE)
         await self.triage(node)
@@ -168,7 +168,8 @@ class Scout:
         spec: Json = lease.get("spec") or {}
         self.state.leases.hear(node, spec.get("renewTime"), self.state.clock.monotonic_seconds())
 
-    def _api_failed(self) -> None:
+    def api_failed(self) -> None:
+        """Silence up to now proves nothing: whoever leads right after an outage would take it for death."""
         now = self.state.clock.monotonic_seconds()
         self.state.heartbeats.api_failed(now)
         self.state.leases.api_failed(now)

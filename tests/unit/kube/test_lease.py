@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
+from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, WhileWaiting, held
 from sparewheel.kube.lease_object import Holder, holder_of
 from sparewheel.kube.memory import Call, MemoryKube
 from sparewheel.kube.port import LEASE, InvalidError, Json, Resource, UnavailableError
@@ -37,7 +37,13 @@ class Member:
         started = None
         try:
             async with held(
-                self.server, "l", SPACE, self.identity, self.clock, version="1", on_wait=self.waited_for.append
+                self.server,
+                "l",
+                SPACE,
+                self.identity,
+                self.clock,
+                version="1",
+                while_waiting=WhileWaiting(self.waited_for.append),
             ) as handle:
                 self.handle = handle
                 started = self.clock.monotonic_seconds()
@@ -292,3 +298,18 @@ async def test_a_lease_that_was_taken_and_the_answer_lost_is_held_at_once() -> N
     member = Member(server, "a")
     await member.run(10)
     assert member.reign[0][0] <= 1
+
+
+@pytest.mark.parametrize("how", ["refused", "hangs"])
+async def test_a_look_that_is_not_answered_is_told(how: str) -> None:
+    """Whoever takes the lead right after an outage must know that there was one."""
+    server = SlowKube(verb="get", seconds=[100.0] if how == "hangs" else [])
+    if how == "refused":
+        server.fail(UnavailableError("no answer"), "get", LEASE, times=3)
+    silences: list[float] = []
+    clock = LoopClock()
+    told = WhileWaiting(silence=lambda: silences.append(clock.monotonic_seconds()))
+    began = clock.monotonic_seconds()
+    async with held(server, "l", SPACE, "a", clock, version="1", while_waiting=told):
+        assert len(silences) == (1 if how == "hangs" else 3)
+        assert clock.monotonic_seconds() - began <= 7
