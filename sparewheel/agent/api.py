@@ -8,6 +8,8 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +40,17 @@ class ApiServer:
     timeout_seconds: float = 5.0
     deadline_seconds: float = 10.0
     monotonic_seconds: Callable[[], float] = field(default=time.monotonic)
+    _said: datetime | None = None
+    """The server's time when it last answered."""
+    _said_at: float = 0.0
     _connection: http.client.HTTPConnection | None = None
     _limited: LimitedSocket | None = None
+
+    def now(self) -> datetime:
+        """The server's time, for what is compared with times that other machines wrote; ours until it has said one."""
+        if self._said is None:
+            return datetime.now(UTC)
+        return self._said + timedelta(seconds=self.monotonic_seconds() - self._said_at)
 
     def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Any:
         """Send and decode JSON. A kept connection that broke is made anew once, for any method: all are idempotent."""
@@ -67,6 +78,7 @@ class ApiServer:
         connection = self._connected(until)
         connection.request(method, path, payload, headers)
         response = connection.getresponse()
+        self._note_time(response.getheader("Date", ""))
         text = response.read()
         if response.status >= 400:
             raise ApiError(f"{method} {path}: HTTP {response.status} {text[:300]!r}", response.status)
@@ -74,6 +86,14 @@ class ApiServer:
             return json.loads(text) if text else None
         except ValueError as error:
             raise ApiError(f"{method} {path}: the answer is no JSON ({error})") from error
+
+    def _note_time(self, date: str) -> None:
+        try:
+            said = parsedate_to_datetime(date)
+        except ValueError:
+            return
+        if said.tzinfo is not None:
+            self._said, self._said_at = said, self.monotonic_seconds()
 
     def _connected(self, until: float) -> http.client.HTTPConnection:
         """The kept connection, or a new one; what is done on it ends at ``until``."""

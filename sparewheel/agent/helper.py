@@ -58,11 +58,18 @@ class ThisHost:
             raise HostError(f"the agent can't be asked to let go: {error}") from error
 
     def hold_again(self) -> None:
-        self.pause_file.unlink(missing_ok=True)
+        try:
+            self.pause_file.unlink(missing_ok=True)
+        except OSError as error:
+            raise HostError(f"the agent can't be told that it may look at its GPUs again: {error}") from error
 
     def reset_gpu(self, pci: str) -> None:
+        """The agent is told after it; one that can't be told goes on reporting what the reset has ended."""
         self._run([word.replace("{device}", pci) for word in self.reset_command])
-        self.reset_file.write_text(f"{pci} {datetime.now(UTC).isoformat()}\n", "utf-8")
+        try:
+            self.reset_file.write_text(f"{pci} {datetime.now(UTC).isoformat()}\n", "utf-8")
+        except OSError as error:
+            raise HostError(f"{pci} was reset, but the agent can't be told: {error}") from error
 
     def reboot(self) -> None:
         self._run(self.reboot_command)
@@ -80,7 +87,11 @@ class ThisHost:
 
 
 def look(api: ApiServer, node: str, helper: Helper) -> None:
-    """One turn. Raises ApiError: nothing is begun on what could not be read."""
+    """One turn. Raises ApiError: nothing is begun on what could not be read; HostError: the agent could not be told."""
+    try:
+        helper.host.hold_again()  # an earlier turn, or life, may have ended in the middle
+    except HostError as error:
+        log.warning("%s; it is tried again", error)  # a reboot may be what helps
     annotations: dict[str, str] = api.request("GET", f"/api/v1/nodes/{node}")["metadata"].get("annotations") or {}
     annotation = annotations.get(ANNOTATION_NODE_ACTION, "")
     if not annotation:
@@ -114,9 +125,12 @@ def main(arguments: list[str] | None = None) -> int:
         reset_command=shlex.split(options.reset_command),
         reboot_command=shlex.split(options.reboot_command),
     )
-    host.hold_again()  # an earlier life may have ended in the middle
-    boot_id = (options.host_root / "proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    helper = Helper(host, boot_id, write, now=lambda: datetime.now(UTC), wait=time.sleep)
+    boot_file = options.host_root / "proc/sys/kernel/random/boot_id"
+    try:
+        boot_id = boot_file.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        parser.error(f"{boot_file} can't be read ({error}): mount the host's root at --host-root")
+    helper = Helper(host, boot_id, write, now=api.now, wait=time.sleep)
     stop = threading.Event()
 
     def on_signal(_signal: int, _frame: FrameType | None) -> None:
@@ -129,6 +143,8 @@ def main(arguments: list[str] | None = None) -> int:
             look(api, options.node, helper)
         except ApiError as error:
             log.warning("%s; nothing was begun on it", error)
+        except HostError as error:
+            log.warning("%s; it is tried again", error)
     return 0
 
 

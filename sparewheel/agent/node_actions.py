@@ -23,10 +23,10 @@ class HostError(Exception):
 
 
 class Host(Protocol):
-    """What touches the machine. ``reset_gpu`` and ``reboot`` may raise HostError."""
+    """What touches the machine. All of it may raise HostError."""
 
     def holders(self, pci: str) -> list[str]:
-        """Processes that hold the GPU. Raises HostError when that can't be told."""
+        """Processes that hold the GPU."""
         ...
 
     def let_go(self) -> None:
@@ -54,6 +54,8 @@ class Helper:
     boot_id: str
     write: Write
     now: Callable[[], datetime]
+    """By the API server's clock: a request's deadline was set on another machine, and this one's clock may be as ill as
+    the machine."""
     wait: Callable[[float], object]
     let_go_seconds: float = 10.0
     """How long the GPU's holders may take to let go."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sparewheel.kube.pace import URGENCY, Urgency
@@ -24,6 +25,11 @@ class Events:
     state: State
     identity: str
     _written: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+    def keep_only(self, records: Collection[str]) -> None:
+        """Forget what was written of other records: their deletion may have gone by while another led."""
+        for name in self._written.keys() - records:
+            del self._written[name]
 
     async def look(self, name: str) -> float | None:
         """Write what has happened in an incident and was not written yet; seconds until a retry, None without one."""

@@ -187,6 +187,7 @@ class Controller:
             await self.pool_leases.drop_all()
 
     def _take_everything_up(self) -> None:
+        self.events.keep_only(self.state.records.keys())
         for name in list(self.state.records):
             self._wake("record", name)
         for name in list(self.state.nodes):
@@ -360,6 +361,7 @@ class Controller:
 
     async def _sweep(self) -> float:
         """Look at silent nodes; give back the leases of pools where nothing goes on."""
+        self.state.forget_strangers()
         healing = {i.record.spec.pool for i in self.state.taken.values() if _drives(i.record)}
         reconciling = {key.name for key in self.queue.running if key.kind == "pool"}
         waited = self.pools.waits if self.pools is not None else set[str]()

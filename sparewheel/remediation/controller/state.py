@@ -52,7 +52,8 @@ class State:
     outboxes: Outboxes = field(default_factory=Outboxes)
     """Of the newest records."""
     gone_nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
-    """Nodes that were deleted while we watched, as they were last seen; forgotten when the name comes back."""
+    """Nodes that were deleted while we watched, as they were last seen; forgotten when the name comes back, or no host
+    bears it any more."""
     node_bodies: dict[str, Json] = field(default_factory=dict[str, Json])
     """What the views are made of."""
     _places: dict[str, str] = field(default_factory=dict[str, str])
@@ -60,7 +61,8 @@ class State:
     _workers: dict[str, dict[str, PodView]] = field(default_factory=dict[str, dict[str, PodView]])
     """Node to its worker pods, by uid."""
     _last_workers: dict[str, PodView] = field(default_factory=dict[str, PodView])
-    """Node to the worker pod that was last seen there, also after it went."""
+    """Node to the worker pod that was last seen there, also after it went, for as long as there is such a Node or host.
+    """
     _by_node: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Node to the names of its records."""
     _jobs_seen: dict[str, dict[int, float]] = field(default_factory=dict[str, dict[int, float]])
@@ -112,9 +114,21 @@ class State:
 
     def drop_worker(self, pod: PodView) -> None:
         """A name whose pod moved stays where its newest pod is."""
-        self._workers.get(pod.node_name, {}).pop(pod.uid, None)
+        there = self._workers.get(pod.node_name, {})
+        there.pop(pod.uid, None)
+        if not there:
+            self._workers.pop(pod.node_name, None)
         if self._places.get(pod.hostname or pod.name) == pod.node_name:
             del self._places[pod.hostname or pod.name]
+
+    def forget_strangers(self) -> None:
+        """What is kept of names that no Node and no host bears: in a cloud each machine comes with a new one."""
+        if not self.gone_nodes and len(self._last_workers) <= len(self.nodes):
+            return
+        known = self.nodes.keys() | {host.status.node_name for host in self.hosts.values()}
+        for kept in (self.gone_nodes, self._last_workers):
+            for name in kept.keys() - known:
+                del kept[name]
 
     async def certain_outboxes(self) -> Outboxes:
         for incident in [one for one in self.taken.values() if not one.journal.certain]:
@@ -170,6 +184,8 @@ class State:
                 self.remember_job(f"slurm/{node}", job_id)
         limit = self.clock.monotonic_seconds() - REMEMBER_JOBS_SECONDS
         recent = {job for seen in self._jobs_seen.values() for job, at in seen.items() if at >= limit}
+        for place in [place for place, seen in self._jobs_seen.items() if max(seen.values(), default=limit) < limit]:
+            del self._jobs_seen[place]
         self._job_nodes = {**{job: at for job, at in self._job_nodes.items() if job in recent}, **jobs}
 
     def remember_job(self, place: str, job_id: int) -> None:
@@ -204,6 +220,8 @@ class State:
         gone = self.records.pop(name, None)
         if gone is not None:
             self._by_node[gone.spec.node].discard(name)
+            if not self._by_node[gone.spec.node]:
+                del self._by_node[gone.spec.node]
         if name not in self.taken:
             self.outboxes.drop(name)
 

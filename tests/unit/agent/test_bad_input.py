@@ -7,6 +7,7 @@ import http.server
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,10 @@ def test_repeats_of_a_fault_wait_for_the_heartbeat(host: Host) -> None:
 
 class _Answers(http.server.BaseHTTPRequestHandler):
     body = b""
+    date = ""
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return self.date or super().date_time_string(timestamp)
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -130,6 +135,23 @@ def answering(tmp_path: Path) -> Iterator[ApiServer]:
         connection.close()
         server.shutdown()
         thread.join()
+
+
+def test_the_server_s_time_counts_and_goes_on_by_a_clock_that_nobody_sets(
+    answering: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node whose own clock is hours wrong begins what it is asked, and nothing that is long over."""
+    seconds = [100.0]
+    answering.monotonic_seconds = lambda: seconds[0]
+    monkeypatch.setattr(_Answers, "body", b"{}")
+    monkeypatch.setattr(_Answers, "date", "Tue, 15 Nov 1994 08:12:31 GMT")
+    assert abs((answering.now() - datetime.now(UTC)).total_seconds()) < 5, "nothing was said yet"
+    answering.request("GET", "/")
+    seconds[0] += 7
+    assert answering.now() == datetime(1994, 11, 15, 8, 12, 38, tzinfo=UTC)
+    monkeypatch.setattr(_Answers, "date", "yesterday")
+    answering.request("GET", "/")
+    assert answering.now() == datetime(1994, 11, 15, 8, 12, 38, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("body", [b'{"metadata": {"uid"', b"<html>", b"\xff\xfe", b"[]", b"null", b'{"metadata": 3}'])

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from sparewheel.agent.api import ApiError
+from sparewheel.agent.api import ApiError, ApiServer
 from sparewheel.agent.gpu_holders import holders
-from sparewheel.agent.helper import ThisHost
+from sparewheel.agent.helper import ThisHost, look
 from sparewheel.agent.node_actions import Helper, HostError
 from sparewheel.agent.node_state import last_reset
 from sparewheel.api.enums import NodeActionKind
+from sparewheel.api.names import ANNOTATION_NODE_ACTION
 from sparewheel.api.node_action import NodeActionRequest, to_annotation
 from sparewheel.api.node_health import NodeAction
 
@@ -264,3 +265,45 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     host.timeout_seconds = 0.5
     with pytest.raises(HostError, match="timed out"):
         host.reboot()
+
+
+# -------------------------------------------------------------------- a host that can't be written to
+def test_an_agent_that_cant_be_told_of_a_reset_is_an_error_of_the_host(tmp_path: Path) -> None:
+    host = this_host(tmp_path, "")
+    host.reset_file.mkdir()
+    with pytest.raises(HostError, match=f"{PCI} was reset, but the agent can't be told"):
+        host.reset_gpu(PCI)
+
+
+def test_a_reset_that_the_agent_cant_be_told_of_is_answered_as_failed(tmp_path: Path, cluster: Cluster) -> None:
+    host = this_host(tmp_path, "")
+    host.reset_file.mkdir()
+    (tmp_path / "proc").mkdir()
+    cluster.helper.host = host
+    cluster.ask(NodeActionKind.RESET_GPU)
+    cluster.turn()
+    assert cluster.states == ["running", "failed"]
+    assert "can't be told" in cluster.stored["message"]
+
+
+class OneNode(ApiServer):
+    """Answers with a Node that asks for something, and an empty NodeHealth."""
+
+    def __init__(self, request: str) -> None:
+        super().__init__("", 0)
+        self.annotation = request
+
+    def request(self, method: str, path: str, body: object = None, content_type: str = "") -> Any:
+        return {"metadata": {"annotations": {ANNOTATION_NODE_ACTION: self.annotation}}}
+
+
+def test_a_pause_that_cant_be_ended_keeps_no_reboot_from_being_done(tmp_path: Path, cluster: Cluster) -> None:
+    host = this_host(tmp_path, "")
+    host.pause_file.mkdir(parents=True)
+    cluster.helper.host = host
+    look(OneNode(cluster.ask(NodeActionKind.REBOOT)), "gpu-1", cluster.helper)
+    assert cluster.states == ["running"]
+    host.pause_file.rmdir()
+    host.let_go()
+    look(OneNode(""), "gpu-1", cluster.helper)
+    assert not host.pause_file.exists(), "what an earlier turn left is taken away"

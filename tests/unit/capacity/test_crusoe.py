@@ -201,3 +201,12 @@ async def test_the_key_comes_from_the_secret_and_goes_nowhere_else(
             await provider.reboot("gpu-1")
     for text in (caplog.text, str(caught.value), repr(provider)):
         assert CREDENTIALS.secret_key not in text
+
+
+async def test_vms_are_asked_for_again_though_crusoe_s_clock_is_far_ahead_of_ours(scene: Scene) -> None:
+    pool = scene.yard.pool(2)
+    scene.reserve(4)
+    provider = scene.provider(pool, 2, **RESERVED)
+    await provider.find_more(1)
+    scene.later(-3600)
+    assert "1 VM(s) more asked for" in await provider.find_more(1)
