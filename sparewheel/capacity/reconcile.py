@@ -15,7 +15,7 @@ from sparewheel.api.base import format_time
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import TAINT_JOINING
-from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.api.remediation import Remediation
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import Idle, slurm_idle, workers_by_node
 from sparewheel.capacity.choose import need_of, spares_in_order
@@ -30,6 +30,7 @@ from sparewheel.capacity.spare_checks import look_at_spares
 from sparewheel.capacity.steps import Site
 from sparewheel.clock import Clock
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, REMEDIATION, Json, Kube, NotFoundError
+from sparewheel.remediation.decide.record import is_open
 
 log = logging.getLogger("sparewheel.capacity")
 LOOK_SECONDS: Final = 1.0
@@ -115,7 +116,7 @@ async def _look(site: Site, idle: Idle) -> _Run:
     nodes = await nodes_of(kube, pool.metadata.name, names)
     hosts = await sync_hosts(kube, pool, inventory, nodes, site.clock, site.before_write)
     records = map(Remediation.from_wire, (await kube.list(REMEDIATION, site.namespace)).items)
-    open_records = [record for record in records if record.status.outcome is Outcome.OPEN]
+    open_records = [record for record in records if is_open(record)]
     workers = await workers_by_node(kube, pool)
     view = View(
         pool=pool.metadata.name,

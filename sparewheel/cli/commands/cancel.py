@@ -10,11 +10,12 @@ import typer
 
 from sparewheel.api.base import format_time
 from sparewheel.api.names import ANNOTATION_CANCEL, NAMESPACE
-from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.api.remediation import Remediation
 from sparewheel.cli.common import CommandError, checked_name, out, read, run
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import REMEDIATION, Kube, NotFoundError
 from sparewheel.remediation.decide.cancel import past_recall
+from sparewheel.remediation.decide.record import is_open
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +39,7 @@ async def ask_to_cancel(kube: Kube, name: str, who: str, reason: str, now: datet
         record = read(REMEDIATION, Remediation, await kube.get(REMEDIATION, name, NAMESPACE))
     except NotFoundError:
         raise CommandError(f"there is no remediation {name}; `sparewheel remediations` lists them") from None
-    if record.status.outcome is not Outcome.OPEN:
+    if not is_open(record):
         raise CommandError(f"{name} has ended already ({record.status.outcome.value}); there is nothing to call off")
     late = past_recall(record.status)
     if late:

@@ -18,6 +18,7 @@ from sparewheel.clock import Clock, SystemClock
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, REMEDIATION, Kube
 from sparewheel.remediation.decide.drill import drill_of, pick, why_not_drill
+from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.stages.views import node_view
 
 LOOK_SECONDS = 1.0
@@ -62,7 +63,7 @@ async def play(kube: Kube, clock: Clock, hit: Strike, node: str, limit_seconds: 
     record: Remediation | None = None
     while clock.monotonic_seconds() - began <= limit_seconds:
         record = drill_of(await all_of(kube, REMEDIATION, Remediation), chosen, known)
-        if record is not None and record.status.outcome is not Outcome.OPEN:
+        if record is not None and not is_open(record):
             break
         await clock.sleep(LOOK_SECONDS)
     if record is None:

@@ -12,12 +12,13 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.node_health import NodeHealth
-from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.api.remediation import Remediation
 from sparewheel.cli import tables, timeline
 from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run
 from sparewheel.cli.undelivered import undelivered, undelivered_json
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE_HEALTH, REMEDIATION, NotFoundError
+from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.sentences import job_sentence
 from sparewheel.remediation.decide.spare_need import need_of_pool
 
@@ -39,7 +40,7 @@ def status(output: Output = "table") -> None:
         hosts = await all_of(kube, GPU_HOST, GpuHost)
         health = await all_of(kube, NODE_HEALTH, NodeHealth)
         records = await all_of(kube, REMEDIATION, Remediation)
-        open_records = [record for record in records if record.status.outcome is Outcome.OPEN]
+        open_records = [record for record in records if is_open(record)]
         if output == "json":
             groups = {"pools": pools, "hosts": hosts, "nodeHealth": health, "openRemediations": open_records}
             found = {name: [item.to_wire() for item in items] for name, items in groups.items()}

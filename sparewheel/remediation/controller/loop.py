@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sparewheel import tasks
 from sparewheel.api.names import ANNOTATION_CANCEL, CONTROLLER_LEASE, POLICY_NAME
-from sparewheel.api.remediation import NodeStage, Outcome, Remediation
+from sparewheel.api.remediation import NodeStage, Remediation
 from sparewheel.capacity.port import CapacityError
 from sparewheel.clock import Clock
 from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, WhileWaiting, held
@@ -30,7 +30,7 @@ from sparewheel.remediation.controller.unmet import Unmet
 from sparewheel.remediation.controller.warm_spares import WarmSpares
 from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.decide.deliveries import queued
-from sparewheel.remediation.decide.record import ended
+from sparewheel.remediation.decide.record import ended, is_open
 from sparewheel.remediation.decide.triage import still_open
 from sparewheel.remediation.stages import outbox, survivors, tracks
 from sparewheel.remediation.stages.incident import Incident, NotLeadingError, Ports, PreconditionError
@@ -223,7 +223,7 @@ class Controller:
             case "node":
                 self.queue.add(Key("node", name))
                 for incident in self.state.taken_on(name):
-                    if incident.record.status.outcome is Outcome.OPEN:
+                    if is_open(incident.record):
                         self.queue.add(Key("track", incident.name))
             case _:
                 self.queue.add(Key(kind, name))
@@ -437,8 +437,8 @@ def _incident_of(key: Key) -> str:
 def _unfinished(record: Remediation) -> bool:
     """Open, or a job still followed, or a message still to deliver."""
     status = record.status
-    return status.outcome is Outcome.OPEN or any(not job.closed for job in status.jobs) or bool(queued(record))
+    return is_open(record) or any(not job.closed for job in status.jobs) or bool(queued(record))
 
 
 def _drives(record: Remediation) -> bool:
-    return record.status.outcome is Outcome.OPEN and not record.spec.dry_run
+    return is_open(record) and not record.spec.dry_run

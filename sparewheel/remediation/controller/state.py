@@ -17,6 +17,7 @@ from sparewheel.kube.port import GPU_POOL, Json, Kube
 from sparewheel.remediation.decide.conditions import condition_faults
 from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView
 from sparewheel.remediation.decide.outboxes import Outboxes
+from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.silence import SilenceTracker
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.journal import RecordGoneError
@@ -258,7 +259,7 @@ class State:
         """The open incident of a node, newest version."""
         for name in self._by_node.get(node, ()):
             record = self.newest(name)
-            if record is not None and record.status.outcome == "Open" and not record.spec.dry_run:
+            if record is not None and is_open(record) and not record.spec.dry_run:
                 return record
         return None
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from sparewheel.api.names import NODE_CODES
-from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation
+from sparewheel.api.remediation import FenceKind, NodeStage, Remediation
 from sparewheel.api.remediation_policy import Backlog, RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.remediation.decide.budget import allowed
 from sparewheel.remediation.decide.events import EVENT_BREAKER, EVENT_BREAKER_CLOSED
-from sparewheel.remediation.decide.record import ended, stage_record
+from sparewheel.remediation.decide.record import ended, is_open, stage_record
 
 COMMON_SECONDS = 60.0
 COMMON_NODES = 3
@@ -137,7 +137,7 @@ def common_cause(incidents: Iterable[Remediation], now: datetime) -> str:
 def struck_after_all(incident: Remediation, status: RemediationPolicyStatus) -> bool:
     """Was the node only drained, and has a person since closed the breaker so that the backlog is taken up?"""
     mine, replacement = incident.status, incident.status.replacement
-    if mine.outcome is not Outcome.OPEN or mine.fence is not FenceKind.DRAIN or not ended(mine, NodeStage.FENCED):
+    if not is_open(incident) or mine.fence is not FenceKind.DRAIN or not ended(mine, NodeStage.FENCED):
         return False
     if status.breaker_open or status.backlog is not Backlog.RESUME or status.closed_at is None:
         return False

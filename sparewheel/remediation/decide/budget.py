@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 
 from sparewheel.api.gpu_pool import GpuPoolSpec
 from sparewheel.api.limits import ReplacementBudget
-from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.api.remediation import Remediation
+from sparewheel.remediation.decide.record import is_open
 
 MAX_NAMES = 5
 """Holders of slots that are named: it stands in the record of each that waits, and is written anew when it changes."""
@@ -36,7 +37,7 @@ class FleetLimits:
 
 def holds_slot(remediation: Remediation) -> bool:
     """An open incident that has claimed a spare takes one of its pool's replacement slots until it closes."""
-    return remediation.status.outcome is Outcome.OPEN and remediation.status.replacement.claimed_at is not None
+    return is_open(remediation) and remediation.status.replacement.claimed_at is not None
 
 
 def replacement_refused(

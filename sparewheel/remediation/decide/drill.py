@@ -8,8 +8,9 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
 from sparewheel.api.node_health import NodeHealth
-from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.observations import NodeView
+from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.spare_need import free_spare
 
 
@@ -34,7 +35,7 @@ def why_not_drill(
     name = pool.metadata.name
     if pool.spec.paused or pool.spec.dry_run:
         return f"pool {name} is {'paused' if pool.spec.paused else 'in dry run'}, so nothing would be healed"
-    going_on = [r.metadata.name for r in records if r.spec.pool == name and r.status.outcome is Outcome.OPEN]
+    going_on = [r.metadata.name for r in records if r.spec.pool == name and is_open(r)]
     if going_on:
         return f"incident {going_on[0]} of pool {name} is open; a drill waits for its end"
     if not any(free_spare(host) for host in hosts if host.spec.pool == name):

@@ -10,11 +10,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sparewheel.api.remediation import Delivery, FenceKind, NodeStage, Outcome, Remediation
+from sparewheel.api.remediation import Delivery, FenceKind, NodeStage, Remediation
 from sparewheel.remediation.decide.deliveries import DeliveryState, state
 from sparewheel.remediation.decide.events import EVENT_DETECTED
 from sparewheel.remediation.decide.outboxes import Line, Outboxes, incident_of
-from sparewheel.remediation.decide.record import ended
+from sparewheel.remediation.decide.record import ended, is_open
 
 MAX_FOLDS = 500
 """Messages that one carries; the rest is for the next."""
@@ -96,10 +96,7 @@ def jobs_known(record: Remediation) -> bool:
     """The jobs on the node are written down, or there is nothing to write down."""
     status = record.status
     return (
-        ended(status, NodeStage.FENCED)
-        or status.fence is FenceKind.NONE
-        or record.spec.dry_run
-        or status.outcome is not Outcome.OPEN
+        ended(status, NodeStage.FENCED) or status.fence is FenceKind.NONE or record.spec.dry_run or not is_open(record)
     )
 
 

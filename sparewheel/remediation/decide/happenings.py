@@ -30,7 +30,7 @@ from sparewheel.api.names import (
     REASON_WAITING_FOR_SPARE,
 )
 from sparewheel.api.remediation import FenceKind, JobRecord, NodeStage, Outcome, Remediation
-from sparewheel.remediation.decide.record import ended, stage_record
+from sparewheel.remediation.decide.record import ended, is_open, stage_record
 from sparewheel.remediation.decide.rung_words import result_words, words_of
 from sparewheel.remediation.decide.sentences import cause_words, needs_action
 
@@ -107,9 +107,9 @@ def _fence_words(remediation: Remediation) -> str:
 
 
 def _spare(remediation: Remediation) -> list[Happening]:
-    status, record = remediation.status, remediation.status.replacement
+    record = remediation.status.replacement
     found: list[Happening] = []
-    if record.message and record.claimed_at is None and status.outcome is Outcome.OPEN:
+    if record.message and record.claimed_at is None and is_open(remediation):
         note = f"Waits for {record.message}"
         found.append(Happening("waiting-for-spare", REASON_WAITING_FOR_SPARE, "Wait", note, None, warning=True))
     if record.admitted_at is not None:
@@ -121,7 +121,7 @@ def _spare(remediation: Remediation) -> list[Happening]:
 def _closed(remediation: Remediation) -> list[Happening]:
     status = remediation.status
     record = stage_record(status, NodeStage.CLOSED)
-    if status.outcome is Outcome.OPEN:
+    if is_open(remediation):
         return []
     reason = REASON_CANCELLED if status.outcome is Outcome.CANCELLED else REASON_CLOSED
     note = f"{status.outcome.value}: {status.message}"

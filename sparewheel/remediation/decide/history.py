@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from sparewheel.api.remediation import FenceKind, Outcome, Remediation, Trigger
+from sparewheel.remediation.decide.record import is_open
 
 _ENDS_SERVICE = frozenset({FenceKind.DOWN, FenceKind.REQUEUE, FenceKind.DRAIN, FenceKind.NONE})
 
@@ -35,5 +36,5 @@ def struck_hosts(record: Remediation) -> set[str]:
 def hosts_lost(record: Remediation) -> int:
     """How many hosts the incident took out of service: the bad one, and each spare that was refused."""
     status = record.status
-    under_way = status.outcome is Outcome.OPEN and status.fence in _ENDS_SERVICE
+    under_way = is_open(record) and status.fence in _ENDS_SERVICE
     return int(status.replacement.quarantined_at is not None or under_way) + len(status.replacement.refused_hosts)

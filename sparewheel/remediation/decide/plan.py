@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import AGENT_APP_NAME, ANNOTATION_REPLACE_REQUEST
-from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation, RemediationSpec
+from sparewheel.api.remediation import FenceKind, JobRecord, Remediation, RemediationSpec
 from sparewheel.api.remediation_policy import RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.remediation.decide.breaker import fence_limit, fenced_since, one_too_many
 from sparewheel.remediation.decide.budget import FleetLimits, holds_slot, replacement_refused
@@ -17,6 +17,7 @@ from sparewheel.remediation.decide.drain import evictable
 from sparewheel.remediation.decide.jobs import victims
 from sparewheel.remediation.decide.ladder import rungs_for
 from sparewheel.remediation.decide.observations import JobView, NodeView, PodView, Unknown
+from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.rung_words import rule_words
 from sparewheel.remediation.decide.triage import New, Report, triage
 from sparewheel.remediation.decide.veto import Sight, veto_of
@@ -107,7 +108,7 @@ def preview(known: Known) -> Preview:
     policy, incidents, now = known.policy, known.incidents, known.now
     fenced = fenced_since(incidents, now - timedelta(seconds=policy.fenced_window_seconds))
     too_many = one_too_many("", policy, known.breaker, known.gpu_nodes, incidents, now)
-    is_open = known.breaker.breaker_open or bool(too_many)
+    breaker_open = known.breaker.breaker_open or bool(too_many)
     fleet = FleetLimits(policy.budget, known.gpu_nodes)
     slot = replacement_refused("", name, spec, incidents, now, fleet) if spec is not None else ""
     veto = ""
@@ -121,7 +122,7 @@ def preview(known: Known) -> Preview:
         refused=_refused(known, record),
         dry_run=record.spec.dry_run if record is not None else False,
         slurm_node=slurm_node,
-        fence=_fence(known, slurm_node, breaker_is_open=is_open).value,
+        fence=_fence(known, slurm_node, breaker_is_open=breaker_open).value,
         jobs=_jobs(known, slurm_node),
         jobs_unknown=known.jobs.error if isinstance(known.jobs, Unknown) else "",
         grace_seconds=record.spec.grace_seconds if record is not None else 0,
@@ -135,7 +136,7 @@ def preview(known: Known) -> Preview:
         slot=slot,
         fenced=len(fenced),
         fence_limit=fence_limit(policy, known.gpu_nodes),
-        breaker_open=is_open,
+        breaker_open=breaker_open,
         ladder=_ladder(known, record),
     )
     return replace(found, steps=tuple(_steps(found, known)))
@@ -165,7 +166,7 @@ def _record(spec: RemediationSpec) -> Remediation:
 def _refused(known: Known, record: Remediation | None) -> str:
     name = known.node.name
     for other in known.incidents:
-        if other.spec.node == name and other.status.outcome is Outcome.OPEN and not other.spec.dry_run:
+        if other.spec.node == name and is_open(other) and not other.spec.dry_run:
             return f"incident {other.metadata.name} is open for it already"
     if known.pool is None:
         return f"node {name} is in no GPU pool"

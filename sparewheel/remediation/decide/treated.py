@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from sparewheel.api.faults import Action, Fault
 from sparewheel.api.names import CODE_MANUAL
-from sparewheel.api.remediation import FenceKind, Outcome, Remediation
+from sparewheel.api.remediation import FenceKind, Remediation
 from sparewheel.remediation.decide.policy import planned_action, severity
+from sparewheel.remediation.decide.record import is_open
 
 
 def faults_of(incident: Remediation) -> list[Fault]:
@@ -28,7 +29,7 @@ def on_hold(incident: Remediation) -> bool:
 def replaces(incident: Remediation) -> bool:
     """Open, and it brings in a spare or may yet: not where a person's word or a recovery is all that it waits for."""
     left = incident.status.fence in {FenceKind.JOBS, FenceKind.CORDON} or on_hold(incident)
-    return incident.status.outcome is Outcome.OPEN and not left
+    return is_open(incident) and not left
 
 
 def news(fault: Fault, incident: Remediation) -> bool:
@@ -66,6 +67,6 @@ def treated_before(node_uid: str, boot_id: str, fault: Fault, history: Iterable[
         if incident.spec.node_uid == node_uid
         and incident.spec.boot_id == boot_id
         and not incident.spec.dry_run
-        and incident.status.outcome is not Outcome.OPEN
+        and not is_open(incident)
         for known in faults_of(incident)
     )

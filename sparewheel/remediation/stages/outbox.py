@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from sparewheel.api.remediation import Delivery, Outcome
+from sparewheel.api.remediation import Delivery
 from sparewheel.api.routes import DEFAULT_GROUP_SECONDS, Audience, PagerDutyRoute, Route
 from sparewheel.notify.port import NotifyError
 from sparewheel.remediation.decide import grouping
@@ -31,6 +31,7 @@ from sparewheel.remediation.decide.events import (
 from sparewheel.remediation.decide.grouping import Carried, Go, Wait
 from sparewheel.remediation.decide.messages import Told, message
 from sparewheel.remediation.decide.outboxes import Outboxes, incident_of
+from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.routing import find, recipients
 from sparewheel.remediation.stages.incident import Incident, log
 
@@ -139,7 +140,7 @@ async def _plan(incident: Incident, route: Route | None, delivery: Delivery) -> 
 
 def _any_open(outboxes: Outboxes, names: set[str]) -> bool:
     records = (outboxes.record(name) for name in names)
-    return any(one is not None and one.status.outcome is Outcome.OPEN for one in records)
+    return any(one is not None and is_open(one) for one in records)
 
 
 async def _send(incident: Incident, delivery: Delivery, plan: Go) -> float | None:
