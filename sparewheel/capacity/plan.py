@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPoolSpec
 from sparewheel.capacity.claims import INCIDENT, ON_THE_WAY, PERSON, is_free, owner_of
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE
-
-LEFT_TO_INCIDENTS_SECONDS = 120.0
-"""After the pool's ``node_removed_seconds``: a controller makes an incident of a missing Node within this time."""
+from sparewheel.remediation.decide.missing_node import lacks_node, left_alone
 
 
 def pool_owner(pool: str) -> str:
@@ -169,14 +167,13 @@ def _leaves(view: View, host: GpuHost) -> bool:
 
 
 def _late(view: View, host: GpuHost) -> bool:
-    """Nobody made an incident of it, long after its time."""
-    since, limit = host.status.node_missing_since, view.spec.node_removed_seconds + LEFT_TO_INCIDENTS_SECONDS
-    return view.now is not None and since is not None and view.now - since > timedelta(seconds=limit)
+    since = host.status.node_missing_since
+    return view.now is not None and since is not None and left_alone((view.now - since).total_seconds(), view.spec)
 
 
 def _missing(view: View, host: GpuHost) -> bool:
     """Its Node is not among all that there are, and no incident (which would see to it) has to do with it."""
-    return view.nodes is not None and host.status.node_name is not None and host.status.node_name not in view.nodes
+    return view.nodes is not None and lacks_node(host, view.nodes)
 
 
 def _done(host: GpuHost) -> bool:

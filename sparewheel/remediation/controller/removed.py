@@ -13,6 +13,7 @@ from sparewheel.api.remediation import Remediation
 from sparewheel.kube.port import NODE, KubeError, NotFoundError
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.attempts import hold_reason
+from sparewheel.remediation.decide.missing_node import incident_due
 from sparewheel.remediation.decide.observations import NodeView, PodView
 from sparewheel.remediation.decide.removed import open_about, removed, serves, without_node
 from sparewheel.remediation.decide.triage import Report
@@ -50,7 +51,7 @@ class RemovedNodes:
         absent = {host.metadata.name: host for host in without_node(self.state.hosts.values(), self.state.nodes.keys())}
         kept = {name: self._missing.get(name) for name in absent}
         self._missing = {name: self._as_now(host, kept[name], now) for name, host in absent.items()}
-        return [name for name, host in absent.items() if self._seconds(name, now) >= self._grace(host)]
+        return [name for name, host in absent.items() if self._is_late(host, now)]
 
     def _now(self) -> float:
         """While watches fail, no time counts."""
@@ -61,24 +62,22 @@ class RemovedNodes:
 
     def _is_due(self, host: GpuHost) -> bool:
         absent = bool(without_node([host], self.state.nodes.keys()))
-        return absent and self._seconds(host.metadata.name, self._now()) >= self._grace(host)
+        return absent and self._is_late(host, self._now())
 
     def _as_now(self, host: GpuHost, known: _Missing | None, now: float) -> _Missing:
         if known is not None and known.stint == _stint(host):
             return known
         node = host.status.node_name or ""
-        log.info("event=node_missing host=%s node=%s grace=%.0f", host.metadata.name, node, self._grace(host))
+        log.info("event=node_missing host=%s node=%s pool=%s", host.metadata.name, node, host.spec.pool)
         worker = self.state.last_worker(node)
         window = self.state.policy_spec.crashed_job_window_seconds
         jobs = self.state.remembered_jobs(node, worker.hostname if worker is not None else "", window)
         return _Missing(now, _stint(host), (worker,) if worker is not None else (), dict(jobs))
 
-    def _seconds(self, host: str, now: float) -> float:
-        return now - max(self._missing[host].monotonic_seconds, self._answering_since)
-
-    def _grace(self, host: GpuHost) -> float:
+    def _is_late(self, host: GpuHost, now: float) -> bool:
+        missed = now - max(self._missing[host.metadata.name].monotonic_seconds, self._answering_since)
         pool = self.state.pools.get(host.spec.pool)
-        return pool.spec.node_removed_seconds if pool is not None else float("inf")
+        return incident_due(missed, pool.spec if pool is not None else None)
 
     async def look(self, name: str) -> float | None:
         """Everything that counts is read afresh. A look-up that fails proves nothing, and the wait begins anew."""

@@ -15,6 +15,7 @@ from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import CLAIM_OF_INCIDENT, CODE_NODE_REMOVED
 from sparewheel.api.remediation import Remediation, Trigger
 from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.remediation.decide.missing_node import lacks_node
 from sparewheel.remediation.decide.policy import HEALING, ruling
 from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.triage import New, Report, rules_for, spec_of, whole_node_fault
@@ -28,7 +29,7 @@ def serves(host: GpuHost) -> bool:
 
 
 def without_node(hosts: Iterable[GpuHost], nodes: Collection[str]) -> list[GpuHost]:
-    return [host for host in hosts if serves(host) and host.status.node_name not in nodes]
+    return [host for host in hosts if serves(host) and lacks_node(host, nodes)]
 
 
 def removed(

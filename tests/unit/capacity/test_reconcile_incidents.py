@@ -7,9 +7,9 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.names import LABEL_HOST, NAMESPACE
 from sparewheel.api.remediation import Remediation, RemediationSpec
 from sparewheel.capacity.hosts import read_host
-from sparewheel.capacity.plan import LEFT_TO_INCIDENTS_SECONDS
 from sparewheel.kube.memory import Call
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, REMEDIATION
+from sparewheel.remediation.decide.missing_node import LEFT_TO_INCIDENTS_SECONDS
 from sparewheel.remediation.decide.removed import without_node
 from tests.support.pool_world import World
 from tests.support.yard import POOL, pool_of, serious_fault
