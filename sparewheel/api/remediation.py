@@ -244,6 +244,9 @@ class RemediationStatus(ApiModel):
     jobs_listed_at: Time | None = None
     """When the jobs on the node were read from Slurm; before that ``jobs`` says nothing."""
     ladder: LadderRecord = Field(default_factory=LadderRecord)
+    recovered_at: Time | None = None
+    """A cordoned node is well again: from then on it is given back, whoever takes its marks off."""
+    recovered_why: str = ""
     replacement: ReplacementRecord = Field(default_factory=ReplacementRecord)
     owned: Owned = Field(default_factory=Owned)
     outbox: list[Delivery] = Field(default_factory=list[Delivery])

@@ -8,11 +8,12 @@ import pytest
 
 from sparewheel.api.fault_policy import FaultPolicy, RepeatRule
 from sparewheel.api.faults import Action, Sighting
-from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST, TAINT_FAULT
+from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST, GPU_RESOURCE, TAINT_FAULT
 from sparewheel.api.remediation import FenceKind, Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import WebhookRoute
-from sparewheel.kube.port import NODE
+from sparewheel.kube.memory import Call
+from sparewheel.kube.port import NODE, REMEDIATION, UnavailableError
 from tests.support.play import deletions, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until
 
@@ -57,6 +58,47 @@ async def test_cordon_only_leaves_the_job_alone_and_gives_the_node_back_when_it_
         assert TAINT_FAULT not in taints(world, "gpu-1")
         assert job.restart_count == 0
         assert "in service again" in world.receiver.of("incident.closed")[0]["text"]
+
+
+async def test_a_node_that_offers_one_gpu_less_is_not_given_back() -> None:
+    world = World()
+    put_rules(world, FaultPolicy(code="XID 79", action=Action.CORDON))
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1", gpu=0)
+        await until(lambda: "a person or a recovery" in waits_for(world))
+        offer(world, "gpu-1", 7)
+        world.heal_gpu("gpu-1", 0)
+        await until(lambda: "the Node offers 7 of 8 GPUs" in waits_for(world))
+        offer(world, "gpu-1", 8)
+        await until(lambda: outcomes(world) == [Outcome.HEALED])
+
+
+def offer(world: World, node: str, gpus: int) -> None:
+    body = world.node(node)
+    body["status"]["allocatable"] = {GPU_RESOURCE: str(gpus)}
+    world.kube.put(NODE, body)
+
+
+async def test_a_recovery_that_is_cut_between_the_uncordon_and_its_end_is_no_persons_call_off() -> None:
+    world = World()
+    put_rules(world, FaultPolicy(code="XID 79", action=Action.CORDON))
+
+    def cut(call: Call) -> None:
+        if call.resource == REMEDIATION and call.writes and not world.node("gpu-1")["spec"].get("unschedulable"):
+            raise UnavailableError("no answer")
+
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1", gpu=0)
+        await until(lambda: "a person or a recovery" in waits_for(world))
+        world.kube.before = cut
+        world.heal_gpu("gpu-1", 0)
+        await until(lambda: not world.node("gpu-1")["spec"]["unschedulable"])
+        await asyncio.sleep(30)
+        assert outcomes(world) == [Outcome.OPEN]
+        world.kube.before = None
+        await until(lambda: outcomes(world) == [Outcome.HEALED])
 
 
 async def test_a_person_takes_a_cordoned_node_back_and_it_is_not_cordoned_again_for_what_she_saw() -> None:

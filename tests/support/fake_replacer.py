@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE, SPARE_WARM, TAINT_JOINING, TAINT_SPARE
+from sparewheel.api.names import (
+    GPU_RESOURCE,
+    LABEL_POOL,
+    LABEL_ROLE,
+    ROLE_ACTIVE,
+    SPARE_WARM,
+    TAINT_JOINING,
+    TAINT_SPARE,
+)
 from sparewheel.capacity.port import (
     BadNode,
     CapacityError,
@@ -212,7 +220,11 @@ def put_node(kube: MemoryKube, name: str, pool: str, taints: list[str]) -> None:
     body = existing or {
         "metadata": {"name": name},
         "spec": {},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"bootID": f"boot-{name}"}},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "nodeInfo": {"bootID": f"boot-{name}"},
+            "allocatable": {GPU_RESOURCE: "8"},
+        },
     }
     body["metadata"]["labels"] = {LABEL_POOL: pool, LABEL_ROLE: ROLE_ACTIVE if not taints else "joining"}
     body["spec"]["taints"] = [{"key": key, "effect": "NoSchedule"} for key in taints]

@@ -62,6 +62,7 @@ def node(**fields: Any) -> NodeView:
         "uid": "node-uid",
         "labels": {LABEL_POOL: "gpu", LABEL_ROLE: ROLE_ACTIVE},
         "boot_id": "boot",
+        "gpus_offered": 8,
         **fields,
     }
     return NodeView(**values)

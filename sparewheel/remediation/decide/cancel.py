@@ -26,7 +26,7 @@ class CallOff:
 
 def past_recall(status: RemediationStatus) -> str:
     """Why the incident can't be called off any more; empty while it can."""
-    if status.ladder.mended_at is not None:
+    if status.ladder.mended_at is not None or status.recovered_at is not None:
         return "the node is well again and is being given back already"
     if status.replacement.admitted_at is not None:
         return f"spare {status.replacement.spare_host} serves in the node's place already"

@@ -180,10 +180,10 @@ def _who_stays(remediation: Remediation, seen: Observations) -> str:
 
 # -------------------------------------------------------------------- is it well again
 def why_ill(remediation: Remediation, rung: RungRecord, seen: Observations) -> str:
-    """Empty when the node may serve again: Ready, its agent's word since the rung, its slurmd back."""
+    """Empty when the node may serve again: Ready, all GPUs on offer, its agent's word since the rung, its slurmd."""
     if not isinstance(seen.node, NodeView) or seen.node.ready is not True:
         return "the Node is not Ready"
-    return not_well(remediation, seen.health) or _slurmd_missing(remediation, rung, seen)
+    return not_well(remediation, seen.node, seen.health) or _slurmd_missing(remediation, rung, seen)
 
 
 def _slurmd_missing(remediation: Remediation, rung: RungRecord, seen: Observations) -> str:

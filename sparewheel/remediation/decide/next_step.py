@@ -125,10 +125,12 @@ def _on_the_node(remediation: Remediation, node: NodeView, seen: Observations, s
     status = remediation.status
     if status.ladder.mended_at is not None:
         return NodeStep((Todo(NodeAction.RECOVER, why=status.ladder.why),))
+    if status.recovered_at is not None and planned(remediation) not in HEALING:
+        return NodeStep((Todo(NodeAction.RECOVER, why=status.recovered_why),))
     called_off = uncordoned(remediation, node)
     if called_off is not None:
         return _called_off(remediation, seen, situation, called_off)
-    other = rung_step(remediation, seen, situation) or _other_than_replace(remediation, seen, situation)
+    other = rung_step(remediation, seen, situation) or _other_than_replace(remediation, node, seen, situation)
     if other is not None:
         return other
     veto = veto_of(remediation, Sight(seen.pods, node, situation.pool, situation.now, situation.veto))
@@ -161,9 +163,11 @@ def _held(remediation: Remediation, veto: Verdict) -> NodeStep:
     return NodeStep(todo, veto.reason, VETO_SECONDS)
 
 
-def _other_than_replace(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep | None:
+def _other_than_replace(
+    remediation: Remediation, node: NodeView, seen: Observations, situation: Situation
+) -> NodeStep | None:
     if remediation.status.fence in _NODE_STAYS:
-        return _node_stays(remediation, seen)
+        return _node_stays(remediation, node, seen)
     if on_hold(remediation):
         return NodeStep((Todo(NodeAction.HOLD),), f"a person: {remediation.spec.hold}", HOLD_SECONDS)
     if struck_after_all(remediation, situation.breaker):
@@ -174,7 +178,7 @@ def _other_than_replace(remediation: Remediation, seen: Observations, situation:
 _NODE_STAYS = frozenset({FenceKind.JOBS, FenceKind.CORDON})
 
 
-def _node_stays(remediation: Remediation, seen: Observations) -> NodeStep:
+def _node_stays(remediation: Remediation, node: NodeView, seen: Observations) -> NodeStep:
     """Only its jobs are requeued, or it is cordoned and nothing more, until a fault asks for more."""
     action, status = planned(remediation), remediation.status
     if status.fence is FenceKind.JOBS:
@@ -185,7 +189,7 @@ def _node_stays(remediation: Remediation, seen: Observations) -> NodeStep:
         return NodeStep((Todo(NodeAction.JOBS_DONE),))
     if action in HEALING:
         return NodeStep((Todo(NodeAction.FENCE_AGAIN),))
-    ill = not_well(remediation, seen.health)
+    ill = not_well(remediation, node, seen.health)
     if not ill:
         return NodeStep((Todo(NodeAction.RECOVER, why="the fault is gone"),))
     return wait_for(f"a person or a recovery (cordon only): {ill}", CORDON_SECONDS)

@@ -47,6 +47,8 @@ class NodeView:
     boot_id: str = ""
     provider_id: str = ""
     conditions: tuple[ConditionView, ...] = ()
+    gpus_offered: int | None = None
+    """Allocatable GPUs; None where what was read doesn't say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,7 @@ def fence_again(now: datetime) -> Change:
             record.ended_at = None
             record.attempts += 1
         new.fence, new.jobs_listed_at = FenceKind.UNDECIDED, None
+        new.recovered_at, new.recovered_why = None, ""
         new.stage = current_stage(new)
         return new
 
@@ -307,6 +308,19 @@ def veto_escalated(now: datetime) -> Change:
             return status
         new = copy(status)
         new.veto_escalated_at = now
+        return new
+
+    return change
+
+
+def recovered(why: str, now: datetime) -> Change:
+    """A node that was only cordoned is well again; it is given back next. Said once."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        if status.recovered_at is not None:
+            return status
+        new = copy(status)
+        new.recovered_at, new.recovered_why = now, why
         return new
 
     return change

@@ -1,10 +1,10 @@
-"""Is a node that stayed in the cluster well again? Its faults gone, said afresh, and all GPUs there. Pure."""
+"""Is a node that stayed in the cluster well again? Its faults gone, said afresh, all GPUs there and on offer. Pure."""
 
 from __future__ import annotations
 
 from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.drain import FRESH_SECONDS
-from sparewheel.remediation.decide.observations import HealthView, Unknown
+from sparewheel.remediation.decide.observations import HealthView, NodeView, Unknown
 from sparewheel.remediation.decide.policy import ACTING
 from sparewheel.remediation.decide.treated import faults_of
 
@@ -18,7 +18,7 @@ def unheard(health: HealthView | Unknown | None) -> str:
     return ""
 
 
-def not_well(remediation: Remediation, health: HealthView | Unknown | None) -> str:
+def not_well(remediation: Remediation, node: NodeView, health: HealthView | Unknown | None) -> str:
     """Empty when the node is well; else what speaks against it. Silence speaks against it."""
     silence = unheard(health)
     if silence or not isinstance(health, HealthView):
@@ -31,4 +31,14 @@ def not_well(remediation: Remediation, health: HealthView | Unknown | None) -> s
         return "the GPUs could not be counted"
     if health.gpus_seen < health.gpus_expected:
         return f"{health.gpus_seen} of {health.gpus_expected} GPUs are seen"
-    return ""
+    return _not_offered(node, health.gpus_expected)
+
+
+def _not_offered(node: NodeView, expected: int) -> str:
+    """A device plugin that has given up a GPU doesn't take it back by itself: the node would come back with one less
+    for jobs than it has."""
+    if not expected:
+        return ""
+    if node.gpus_offered is None:
+        return "what the Node offers is not known"
+    return f"the Node offers {node.gpus_offered} of {expected} GPUs" if node.gpus_offered < expected else ""

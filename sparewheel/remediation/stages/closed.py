@@ -18,7 +18,7 @@ from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_CLOSED
 from sparewheel.remediation.decide.ladder import request_of
 from sparewheel.remediation.decide.observations import NodeView
-from sparewheel.remediation.decide.record import close, ended, started
+from sparewheel.remediation.decide.record import close, ended, recovered, started
 from sparewheel.remediation.decide.rung_words import rungs_ahead
 from sparewheel.remediation.decide.sentences import cordon_reason
 from sparewheel.remediation.stages import slurm_return, survivors, takeover
@@ -69,7 +69,12 @@ def _left_so(incident: Incident) -> str:
 
 
 async def recover(incident: Incident, why: str) -> bool:
-    """The node is well again and serves on: give back the strike and the marks that are ours, nothing else."""
+    """The node is well again and serves on: give back the strike and the marks that are ours, nothing else.
+
+    Journalled first: whoever goes on finds the cordon gone, and must not take that for a person's word.
+    """
+    if incident.record.status.ladder.mended_at is None:
+        await incident.update(recovered(why, incident.now()))
     await slurm_return.resume_same_instance(incident)
     await _unmark_node(incident)
     await _release_spare(incident)

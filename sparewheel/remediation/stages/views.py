@@ -8,12 +8,14 @@ from typing import Any, cast
 
 from sparewheel.api.names import (
     ANNOTATION_VETO,
+    GPU_RESOURCE,
     LABEL_APP_NAME,
     LABEL_VETO,
     OWN_CONDITIONS,
     SLINKY_POD_HOSTNAME,
     VETO_VALUE,
 )
+from sparewheel.capacity.nodes import allocatable_of
 from sparewheel.kube.port import Json
 from sparewheel.remediation.decide.observations import ConditionView, JobView, NodeView, PodView, SlurmNodeView
 from sparewheel.slurm.port import SlurmJob, SlurmNode
@@ -50,7 +52,13 @@ def node_view(body: Json) -> NodeView:
         boot_id=str(_part(_part(body, "status"), "nodeInfo").get("bootID", "")),
         provider_id=str(spec.get("providerID", "")),
         conditions=_foreign_conditions(body),
+        gpus_offered=_gpus_offered(body),
     )
+
+
+def _gpus_offered(body: Json) -> int | None:
+    """A Node whose allocatable resources are not there at all was cut down on its way, or is none yet."""
+    return allocatable_of(body, GPU_RESOURCE) if _part(_part(body, "status"), "allocatable") else None
 
 
 def _foreign_conditions(body: Json) -> tuple[ConditionView, ...]:

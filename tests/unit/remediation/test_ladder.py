@@ -165,6 +165,19 @@ def test_a_node_that_is_not_ready_is_not_mended(ready: bool | None, well: bool) 
     assert (actions(record, seen) == [Step.MENDED]) == well
 
 
+@pytest.mark.parametrize(("offered", "well"), [(8, True), (7, False), (0, False), (None, False)])
+def test_a_node_that_does_not_offer_all_its_gpus_again_is_not_mended(offered: int | None, well: bool) -> None:
+    """A device plugin that gave up the GPU before its reset doesn't know that it is well again."""
+    record = climbing(rung())
+    seen = Observations(
+        node(unschedulable=True, gpus_offered=offered), health=health(answer(NodeActionState.SUCCEEDED))
+    )
+    assert (actions(record, seen) == [Step.MENDED]) == well
+    late = decide(record, seen, 71).todo[0].ended
+    assert late is not None
+    assert late.result is (RungResult.SUCCEEDED if well else RungResult.TIMED_OUT)
+
+
 def test_after_a_reboot_the_workers_slurmd_has_registered_anew() -> None:
     record = climbing(rung(REBOOT))
 

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from sparewheel.api.fault_policy import FaultPolicy, RepeatRule
 from sparewheel.api.faults import Action, Fault, Sighting
+from sparewheel.api.names import ANNOTATION_CANCEL
 from sparewheel.api.remediation import FenceKind, Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.faults.patterns import closest_first
 from sparewheel.remediation.decide.next_step import NodeAction, Situation, next_step
 from sparewheel.remediation.decide.observations import HealthView, Observations
 from sparewheel.remediation.decide.policy import ACTING, repeated, ruling, severity
-from sparewheel.remediation.decide.record import fold
+from sparewheel.remediation.decide.record import fence_again, fold, recovered
 from sparewheel.remediation.decide.silence import Silence
 from sparewheel.remediation.decide.treated import news, planned, treated_before
 from sparewheel.remediation.decide.triage import Fold, New, Report, triage
@@ -245,8 +246,8 @@ def cordoned(*more: Fault) -> Remediation:
     return record
 
 
-def step_of(record: Remediation, health: HealthView) -> tuple[list[NodeAction], str]:
-    seen = Observations(node=node(unschedulable=True), health=health)
+def step_of(record: Remediation, health: HealthView, **of_node: Any) -> tuple[list[NodeAction], str]:
+    seen = Observations(node=node(**{"unschedulable": True, **of_node}), health=health)
     step = next_step(record, seen, Situation(pool().spec, at(60)))
     return [todo.action for todo in step.todo], step.waiting_for
 
@@ -280,6 +281,29 @@ def test_a_node_that_is_not_known_to_be_well_stays_cordoned(health: HealthView) 
     assert todo == []
     assert waits.startswith("a person or a recovery")
     assert step_of(cordoned(), WELL)[0] == [NodeAction.RECOVER]
+
+
+@pytest.mark.parametrize(("offered", "words"), [(7, "the Node offers 7 of 8 GPUs"), (None, "is not known")])
+def test_a_node_that_does_not_offer_all_its_gpus_stays_cordoned(offered: int | None, words: str) -> None:
+    todo, waits = step_of(cordoned(), WELL, gpus_offered=offered)
+    assert todo == []
+    assert words in waits
+
+
+def test_a_node_that_is_being_given_back_is_nobodys_call_off_however_it_looks() -> None:
+    """The controller died between the uncordon and the end."""
+    record = cordoned()
+    record.status.owned.cordon = True
+    record.status = recovered("the fault is gone", at(50))(record.status)
+    for open_faults in ((), (fault(action=Action.CORDON),)):
+        view = HealthView(heard_seconds_ago=1, heard_since_fence=True, faults=open_faults, gpus_expected=8, gpus_seen=8)
+        assert step_of(record, view, unschedulable=False)[0] == [NodeAction.RECOVER]
+    worse = record.model_copy(deep=True)
+    worse.status.more_faults.append(fault("XID 79", device="0000:65:00"))
+    assert step_of(worse, WELL, unschedulable=False)[0] == [NodeAction.FENCE_AGAIN], "a worse fault came meanwhile"
+    assert fence_again(at(60))(worse.status).recovered_at is None
+    record.metadata.annotations[ANNOTATION_CANCEL] = "ada at noon: no"
+    assert step_of(record, WELL, unschedulable=False)[0] == [NodeAction.RECOVER]
 
 
 def test_a_worse_fault_makes_more_of_a_cordon() -> None:
