@@ -241,6 +241,8 @@ class RemediationStatus(ApiModel):
     jobs: list[JobRecord] = Field(default_factory=list[JobRecord])
     fence: FenceKind = FenceKind.UNDECIDED
     fence_decided_at: Time | None = None
+    drained_under: Time | None = None
+    """Since when the breaker was open under which the node was only drained: tells that opening from others."""
     jobs_listed_at: Time | None = None
     """When the jobs on the node were read from Slurm; before that ``jobs`` says nothing."""
     ladder: LadderRecord = Field(default_factory=LadderRecord)

@@ -141,5 +141,6 @@ def struck_after_all(incident: Remediation, status: RemediationPolicyStatus) -> 
         return False
     if status.breaker_open or status.backlog is not Backlog.RESUME or status.closed_at is None:
         return False
+    this = mine.drained_under is not None and mine.drained_under == status.breaker_since  # whoever's clock dated it
     before = mine.fence_decided_at is None or mine.fence_decided_at <= status.closed_at
-    return before and replacement.worker_deleted_at is None and not ended(mine, NodeStage.DRAINED)
+    return (this or before) and replacement.worker_deleted_at is None and not ended(mine, NodeStage.DRAINED)

@@ -123,14 +123,14 @@ def waiting(text: str, look_at: datetime | None) -> Change:
     return change
 
 
-def fence_decided(kind: FenceKind, now: datetime) -> Change:
+def fence_decided(kind: FenceKind, now: datetime, breaker_since: datetime | None = None) -> Change:
     """Which fence was chosen; chosen once, so that a resumed incident does the same."""
 
     def change(status: RemediationStatus) -> RemediationStatus:
         if status.fence is not FenceKind.UNDECIDED:
             return status
         new = copy(status)
-        new.fence, new.fence_decided_at = kind, now
+        new.fence, new.fence_decided_at, new.drained_under = kind, now, breaker_since
         return new
 
     return change

@@ -11,6 +11,7 @@ from sparewheel.api.names import (
     TAINT_FAULT,
 )
 from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, Trigger
+from sparewheel.api.remediation_policy import RemediationPolicyStatus
 from sparewheel.kube.port import NODE, ConflictError, Json
 from sparewheel.remediation.decide.breaker import one_too_many, opened, opening_event
 from sparewheel.remediation.decide.events import EVENT_HELD, EVENT_WORSE
@@ -144,15 +145,16 @@ async def _decide(incident: Incident, action: Action) -> FenceKind:
         return FenceKind.NONE
     version = parse_version((await incident.ports.slurm.ping()).version)
     async with incident.ports.fence_lock:
-        if await _breaker_open(incident):
-            kind = FenceKind.DRAIN
+        breaker = await _breaker(incident)
+        if breaker.breaker_open:
+            incident.stage(fence_decided(FenceKind.DRAIN, incident.now(), breaker.breaker_since))
         else:
             kind = FenceKind.DOWN if version >= EXPEDITED_SINCE else FenceKind.REQUEUE
-        incident.stage(fence_decided(kind, incident.now()))
+            incident.stage(fence_decided(kind, incident.now()))
     return incident.record.status.fence
 
 
-async def _breaker_open(incident: Incident) -> bool:
+async def _breaker(incident: Incident) -> RemediationPolicyStatus:
     """Read afresh; opened here when this fence would be one too many, and told once by the incident that was."""
     fleet, now = incident.ports.fleet, incident.now()
     status = await incident.breaker()
@@ -160,14 +162,14 @@ async def _breaker_open(incident: Incident) -> bool:
         policy, incidents = await fleet.policy(), await fleet.incidents()
         why = one_too_many(incident.name, policy, status, fleet.gpu_nodes(), incidents, now)
         if not why:
-            return False
+            return status
         status = opened(incident.name, why, incidents, now)
         await incident.put_breaker(status)
     if status.tripped_by == incident.name:
         log.error("event=breaker_open incident=%s message=%s", incident.name, status.message)
         await incident.update(remark(f"The breaker is open: {status.message}"))
         await incident.tell(opening_event(status))
-    return True
+    return status
 
 
 def parse_version(text: str) -> tuple[int, int]:

@@ -103,6 +103,11 @@ def test_the_backlog_is_struck_once_a_person_says_resume_and_only_then() -> None
     resumed = closed(OPEN, "kim", "x", Backlog.RESUME, at(10))
     assert struck_after_all(drained(), resumed)
     assert not struck_after_all(drained(decided=20), resumed), "drained by a later opening"
+    ahead = drained(decided=20)
+    ahead.status.drained_under = OPEN.breaker_since
+    assert struck_after_all(ahead, resumed), "drained by this opening, by a clock that is ahead of the person's"
+    ahead.status.drained_under = at(19)
+    assert not struck_after_all(ahead, resumed)
     assert not struck_after_all(on_node("struck"), resumed)
     gone = drained()
     gone.status.replacement.worker_deleted_at = at(8)
