@@ -7,7 +7,7 @@ PYTHON ?= python3
 # `with PROFILE` sets up a profile of the toolchain, then runs what follows inside it.
 with = $(PYTHON) -m lab.toolchain run $(1) --
 
-.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-training test-lab bench soak lint format policy \
+.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-training test-lab bench bench-lab soak lint format policy \
 	lab-up lab-down lab-status lab-reset setup env requirements clean
 
 help: ## Say what each target does.
@@ -42,6 +42,9 @@ test-lab: ## Run the tests that need the running data centre; it is started wher
 
 bench: ## Measure what the docs claim; prints the figures and writes build/bench/results.json.
 	@$(call with,bench) python -m bench
+
+bench-lab: ## Measure on the data centre (root): a GPU's death to the first new step, and plain Slurm beside ours.
+	@$(call with,lab) python -m bench first_step plain_slurm
 
 soak: ## Play 100,000 seeded schedules of faults and trouble in memory; SOAK="--minutes 10" for less, SOAK=--help for more.
 	@$(call with,python) python -m tests.soak $(SOAK)

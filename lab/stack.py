@@ -30,6 +30,8 @@ DISKS = ("home", "slurmctld", "mariadb")
 """Folders on the common disk that the stack's file names; a file server's would be there as well."""
 WARM = "warm-spares"
 """A file of this name beside the filled-in config: its pools keep warm spares."""
+ALL_SERVE = "all-serve"
+"""Likewise: every host of its pools serves, and none is a spare."""
 Document = dict[str, Any]
 
 
@@ -65,14 +67,24 @@ def config_file(paths: Paths) -> Path:
     return folder(paths) / "project" / "stacks" / f"Pulumi.{STACK}.yaml"
 
 
-def choose(paths: Paths, *, warm_spares: bool) -> None:
-    """Whether the pools keep warm spares, from the next `up` on; remembered in the data centre's state."""
-    mark = folder(paths) / WARM
-    mark.parent.mkdir(parents=True, exist_ok=True)
-    if warm_spares:
-        mark.touch()
-    else:
-        mark.unlink(missing_ok=True)
+def choose(paths: Paths, *, warm_spares: bool, all_serve: bool = False) -> None:
+    """How the pools keep spares, from the next `up` on; remembered in the data centre's state."""
+    folder(paths).mkdir(parents=True, exist_ok=True)
+    for name, wanted in ((WARM, warm_spares), (ALL_SERVE, all_serve)):
+        mark = folder(paths) / name
+        if wanted:
+            mark.touch()
+        else:
+            mark.unlink(missing_ok=True)
+
+
+def spares_as_chosen(config: Document, chosen: Path) -> None:
+    """What the marks in the folder ``chosen`` say of the pools' spares."""
+    for pool in config["sparewheel:pools"]:
+        if (chosen / WARM).exists():
+            pool["warm_spares"] = True
+        if (chosen / ALL_SERVE).exists():
+            pool["size"], pool["spares"] = pool["size"] + pool.get("spares", 0), 0
 
 
 def render_config(paths: Paths | None = None) -> Path:
@@ -84,9 +96,7 @@ def render_config(paths: Paths | None = None) -> Path:
     before = _read(yaml, target) if target.exists() else {}
     fill_in(document["config"], _host_keys(paths), _user_keys(paths, document["config"]))
     shorten_grace(document["config"], _own_grace(paths))
-    if (folder(paths) / WARM).exists():
-        for pool in document["config"]["sparewheel:pools"]:
-            pool["warm_spares"] = True
+    spares_as_chosen(document["config"], folder(paths))
     _keep_secrets(before, document)
     _make_project(paths)
     with target.open("w", encoding="utf-8") as file:

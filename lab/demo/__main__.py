@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,11 +38,11 @@ out = Console()
 ERRORS = (StoryError, ResearcherError, stack.StackError, CommandError, NotHealthyError, ToolchainError, OSError)
 
 
-def stage(paths: Paths, *, warm: bool = False) -> None:
+def stage(paths: Paths, *, warm: bool = False, all_serve: bool = False) -> None:
     """A healthy platform: the data centre up, the stack on it, the hosts of an earlier story repaired."""
     ensure_images(paths)
     DataCentre(paths).up()
-    stack.choose(paths, warm_spares=warm)
+    stack.choose(paths, warm_spares=warm, all_serve=all_serve)
     stack.up(paths)
     with step("every pool at its size, every host healthy", 20):
         restore(paths)
@@ -82,6 +83,39 @@ def tell_once(paths: Paths, inbox: Inbox, bite: str, folder: Path, *, warm: bool
     return facts, checks
 
 
+@dataclass(slots=True)
+class Runs:
+    """Several stories, in their order."""
+
+    seconds: list[float] = field(default_factory=list[float])
+    """Injection to the first new step, less what the job itself needs to start."""
+    platform: list[float] = field(default_factory=list[float])
+    """The fault's own time to the first new step, beyond the job's own save and load."""
+    failed: list[str] = field(default_factory=list[str])
+
+    def add(self, facts: Facts, checks: list[Check]) -> None:
+        run = len(self.seconds) + 1
+        self.failed += [f"run {run}: {check.name}: {check.detail}" for check in checks if not check.passed]
+        resumed = timeline.resumed_seconds(facts)
+        if resumed is not None:
+            self.seconds.append(resumed - facts.load_seconds)
+            self.platform.append(timeline.platform_seconds(facts) or 0.0)
+
+
+def tell(paths: Paths, runs: int, bite: str, *, warm: bool) -> Runs:
+    """The story so many times, each on a healthy platform."""
+    told = Runs()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    stage(paths, warm=warm)
+    with receiver(MACHINE_IP, RECEIVER_PORT, FOLDER / "told.jsonl") as inbox:
+        for run in range(runs):
+            if run:
+                stage(paths, warm=warm)
+            folder = FOLDER if runs == 1 else FOLDER / f"run-{run + 1}"
+            told.add(*tell_once(paths, inbox, bite, folder, warm=warm))
+    return told
+
+
 def main(
     runs: Annotated[int, typer.Option(min=1, help="how often, for a median and a worst")] = 1,
     bite: Annotated[Literal["crash", "hang", "silent"], typer.Option(help="what the fault does to the rank")] = "crash",
@@ -90,29 +124,15 @@ def main(
 ) -> None:
     """A GPU dies; the training goes on."""
     paths = paths_from_environment()
-    seconds: list[float] = []
-    platform: list[float] = []
-    failed: list[str] = []
-    FOLDER.mkdir(parents=True, exist_ok=True)
     try:
-        stage(paths, warm=warm)
-        with receiver(MACHINE_IP, RECEIVER_PORT, FOLDER / "told.jsonl") as inbox:
-            for run in range(runs):
-                if run:
-                    stage(paths, warm=warm)
-                folder = FOLDER if runs == 1 else FOLDER / f"run-{run + 1}"
-                facts, checks = tell_once(paths, inbox, bite, folder, warm=warm)
-                failed += [f"run {run + 1}: {check.name}: {check.detail}" for check in checks if not check.passed]
-                resumed = timeline.resumed_seconds(facts)
-                if resumed is not None:
-                    seconds.append(resumed - facts.load_seconds)
-                    platform.append(timeline.platform_seconds(facts) or 0.0)
+        told = tell(paths, runs, bite, warm=warm)
     except KeyboardInterrupt:
         note("stopping: everything is taken down; run it again to start anew")
         DataCentre(paths).down()
         raise typer.Exit(130) from None
     except ERRORS as error:
         sys.exit(f"error: {error}")
+    seconds, platform = told.seconds, told.platform
     if seconds:
         what = f"{bite}, warm spares" if warm else bite
         out.print(
@@ -125,8 +145,8 @@ def main(
             f"{statistics.median(platform):.1f} s, worst {max(platform):.1f} s of {len(platform)}",
             highlight=False,
         )
-    if failed:
-        sys.exit("\n".join(["the demo did not keep its promise:", *failed]))
+    if told.failed:
+        sys.exit("\n".join(["the demo did not keep its promise:", *told.failed]))
     out.print("The data centre still runs: `make lab-status`, `make lab-down`.", highlight=False)
 
 

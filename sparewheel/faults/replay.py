@@ -98,15 +98,18 @@ class Replay:
 
     def feed(self, block: bytes) -> Iterator[ReplayedFault]:
         """The faults that the next lines complete; ``block`` holds whole lines, with line ends between them."""
-        lines = block.split(b"\n")
-        if self.form and not _tells(block):  # most of a large log
-            self._pass_over(lines)
-            return
-        for line in lines:
-            if self.form and not _tells(line):
-                self._pass_over([line])
-            else:
-                yield from self._read(line)
+        start = 0
+        while start <= len(block) and not self.form:
+            end = _end_of_line(block, start)
+            yield from self._read(block[start:end])
+            start = end + 1
+        for begin, end in _telling_lines(block, start):  # most of a large log tells nothing
+            if begin > start:
+                self._pass_over(block[start : begin - 1].split(b"\n"))
+            yield from self._read(block[begin:end])
+            start = end + 1
+        if start <= len(block):
+            self._pass_over(block[start:].split(b"\n"))
 
     def _pass_over(self, lines: Sequence[bytes]) -> None:
         self.lines += len(lines)
@@ -167,8 +170,21 @@ class Replay:
         )
 
 
-def _tells(text: bytes) -> bool:
-    return any(word in text for word in _TELLING)
+def _end_of_line(block: bytes, start: int) -> int:
+    end = block.find(b"\n", start)
+    return len(block) if end < 0 else end
+
+
+def _telling_lines(block: bytes, start: int) -> list[tuple[int, int]]:
+    """Where each line that has a telling word begins and ends, in order."""
+    found: set[tuple[int, int]] = set()
+    for word in _TELLING:
+        at = block.find(word, start)
+        while at >= 0:
+            end = _end_of_line(block, at)
+            found.add((block.rfind(b"\n", start, at) + 1 or start, end))
+            at = block.find(word, end)
+    return sorted(found)
 
 
 def _tells_a_fault(text: str) -> bool:

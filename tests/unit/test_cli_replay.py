@@ -5,15 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from bench.replay import blocks
 from sparewheel.cli import log_files
 from sparewheel.cli.app import app
+from sparewheel.cli.commands.replay import with_progress
 from sparewheel.cli.replay_tables import MAX_ROWS
+from sparewheel.faults.replay import Replay
 from tests.support.kernel_logs import FORMS, render
 
 XID_63 = "[  1.000000] NVRM: Xid (PCI:0000:17:00): 63, pid=1, Row Remapper: New row marked for remapping\n"
@@ -181,3 +185,38 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     assert f"{MAX_ROWS} more faults" in text
     assert peak < 40e6
     assert log_files.MAX_LINE_BYTES < 1e5
+
+
+def test_a_large_log_needs_no_more_memory_than_a_small_one() -> None:
+    """The kind of log that ``bench.replay`` measures at 1 GB."""
+
+    def peak_and_faults(total_bytes: int) -> tuple[int, int]:
+        log, source = Replay({}, datetime(2026, 11, 30, tzinfo=UTC)), iter([*blocks(total_bytes, lines=500)])
+        tracemalloc.start()
+        try:
+            faults = sum(1 for block in log_files.whole_lines(lambda: next(source, b"")) for _ in log.feed(block))
+            return tracemalloc.get_traced_memory()[1], faults
+        finally:
+            tracemalloc.stop()
+
+    small, few = peak_and_faults(1_000_000)
+    large, many = peak_and_faults(6_000_000)
+    assert many > 4 * few > 0
+    assert large < small + 500_000
+
+
+def test_progress_is_told_every_two_seconds_and_not_before(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+
+    def read() -> bytes:
+        nonlocal now
+        now += 0.5
+        return b"x" * 1_000_000
+
+    reading = with_progress("big.log", read, lambda: now)
+    for _ in range(3):
+        reading()
+    assert capsys.readouterr().err == ""
+    for _ in range(5):
+        reading()
+    assert capsys.readouterr().err.splitlines() == ["big.log: 4 MB read", "big.log: 8 MB read"]

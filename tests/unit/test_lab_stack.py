@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,20 @@ def test_each_up_decides_the_grace_anew(
     stack.up(paths, grace_seconds=told)
     stack.preview_no_changes(paths)
     assert seen == [left, left]
+
+
+def test_what_was_chosen_of_the_spares_holds_until_it_is_chosen_anew(config: dict[str, Any], tmp_path: Path) -> None:
+    paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "cache")
+    fill_in(config, HOSTS, USERS)
+
+    def pool() -> tuple[int, int, bool]:
+        chosen = copy.deepcopy(config)
+        stack.spares_as_chosen(chosen, stack.folder(paths))
+        found = read(chosen).pools[0]
+        return found.size, found.spares, found.warm_spares
+
+    assert pool() == (2, 1, False)
+    stack.choose(paths, warm_spares=False, all_serve=True)
+    assert pool() == (3, 0, False)
+    stack.choose(paths, warm_spares=True)
+    assert pool() == (2, 1, True)

@@ -58,24 +58,26 @@ def _faults(name: str, words: Mapping[str, Action]) -> Iterator[tuple[str, Repla
     log = Replay(words, datetime.now().astimezone())
     found = 0
     with log_files.opened(name) as read:
-        for block in log_files.whole_lines(_with_progress(name, read)):
+        for block in log_files.whole_lines(with_progress(name, read)):
             for fault in log.feed(block):
                 found += 1
                 yield name, fault
     _tell(name, log)
 
 
-def _with_progress(name: str, read: Callable[[], bytes]) -> Callable[[], bytes]:
+def with_progress(
+    name: str, read: Callable[[], bytes], monotonic_seconds: Callable[[], float] = time.monotonic
+) -> Callable[[], bytes]:
     """``read``, with a line on standard error every two seconds."""
-    next_seconds = time.monotonic() + PROGRESS_SECONDS
+    next_seconds = monotonic_seconds() + PROGRESS_SECONDS
     done_bytes = 0
 
     def reading() -> bytes:
         nonlocal next_seconds, done_bytes
         block = read()
         done_bytes += len(block)
-        if time.monotonic() >= next_seconds:
-            next_seconds = time.monotonic() + PROGRESS_SECONDS
+        if monotonic_seconds() >= next_seconds:
+            next_seconds = monotonic_seconds() + PROGRESS_SECONDS
             err.print(f"{name}: {done_bytes / 1e6:.0f} MB read", markup=False, highlight=False)
         return block
 
