@@ -41,8 +41,9 @@ class Marks:
 def seen_in(text: str) -> Seen:
     """``scontrol -o show`` of the job and of the node, a line each, in UTC."""
     fields = [job_fields(line) for line in text.splitlines() if line.strip()]
-    job = next((one for one in fields if "JobState" in one), {})
-    node = next((one for one in fields if "NodeName" in one and "JobState" not in one), {})
+    nothing: dict[str, str] = {}
+    job = next((one for one in fields if "JobState" in one), nothing)
+    node = next((one for one in fields if "NodeName" in one and "JobState" not in one), nothing)
     state = job.get("JobState", "")
     return Seen(
         state=state,

@@ -33,6 +33,7 @@ DATABASE_CLAIM: Final = "slurm-database"
 
 AGENT: Final = AGENT_APP_NAME
 CONTROLLER: Final = CONTROLLER_ACCOUNT
+DRILL: Final = "sparewheel-drill"
 
 SLURM_ID: Final = 401
 """uid and gid of user slurm in Slinky's images."""

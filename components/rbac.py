@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.manifest import raw
-from components.names import AGENT, CONTROLLER, SLURM_NAMESPACE, TOKEN, TOKEN_USER
+from components.names import AGENT, CONTROLLER, DRILL, SLURM_NAMESPACE, TOKEN, TOKEN_USER
 from sparewheel.api.names import GROUP, NAMESPACE
 from stacks.base import CREDENTIALS_SECRET
 
@@ -58,6 +58,18 @@ CONTROLLER_SLURM: Final = [
     rule("", ["secrets"], ["get"], [f"{TOKEN}-jwt-{TOKEN_USER}"]),
 ]
 
+DRILL_CLUSTER: Final = [
+    rule("", ["nodes"], ["get", "list"]),
+    rule(GROUP, ["nodehealths"], ["list"]),
+]
+DRILL_OWN: Final = [
+    rule(GROUP, ["gpupools", "gpuhosts", "remediations"], ["list"]),
+    rule(GROUP, ["gpupools/status"], ["patch"]),
+    rule("", ["pods"], ["get", "list"]),
+    # Into the agents' pods, which are root on their hosts. A WebSocket is asked for by GET; newer servers want create.
+    rule("", ["pods/exec"], ["get", "create"]),
+]
+
 
 def _service_account(name: str, opts: pulumi.ResourceOptions) -> pulumi.Resource:
     return k8s.core.v1.ServiceAccount(name, metadata={"name": name, "namespace": NAMESPACE}, opts=opts)
@@ -99,6 +111,15 @@ def agent_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
     """Service account of the agents and its rights."""
     account = _service_account(AGENT, opts)
     return [account, *_cluster(AGENT, AGENT_CLUSTER, opts), *_namespaced(AGENT, "default", EVENTS, opts)]
+
+
+def drill_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Service account of the scheduled drills and its rights."""
+    return [
+        _service_account(DRILL, opts),
+        *_cluster(DRILL, DRILL_CLUSTER, opts),
+        *_namespaced(DRILL, NAMESPACE, DRILL_OWN, opts),
+    ]
 
 
 def controller_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from components import settings
 from components.agents import Agents
+from components.drills import Drills
 from components.kinds_served import KindsServed
 from components.manifest import own_metadata, raw
 from components.names import CONTROLLER, off_gpu_nodes
@@ -85,6 +86,9 @@ class Remediation(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
         )
         Agents("agents", config, admission, pulumi.ResourceOptions(parent=self, depends_on=kinds))
+        drill = config.remediation.drill
+        if drill is not None:
+            Drills("drills", config, drill, kinds, pulumi.ResourceOptions(parent=self))
         policy = k8s.apiextensions.CustomResource(
             "policy",
             api_version=API_VERSION,

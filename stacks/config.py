@@ -117,6 +117,20 @@ class StackConfig(Area):
         return self
 
     @model_validator(mode="after")
+    def _drill(self) -> Self:
+        drill, known = self.remediation.drill, sorted(pool.name for pool in self.pools)
+        if drill is None:
+            return self
+        if not self.remediation.agent.allow_drills:
+            msg = "remediation.drill: the agents act on no drill; set remediation.agent.allow_drills to true"
+            raise ValueError(msg)
+        for name in drill.pools:
+            if name not in known:
+                msg = f"remediation.drill.pools: there is no pool {name}; the pools are {known}"
+                raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
     def _database_disk(self) -> Self:
         if isinstance(self.slurm.accounting, InClusterDatabase) and self.storage.database is None:
             msg = "storage.database: is missing; slurm.accounting in_cluster needs a disk for its database"

@@ -11,6 +11,7 @@ from sparewheel.api.remediation_policy import MAX_ROUTES, VetoEscalation
 from stacks.base import AbsolutePath, Area
 from stacks.budget import Budget
 from stacks.conditions import NodeCondition
+from stacks.drill import Drill
 from stacks.faults import FaultRule, FaultRules
 from stacks.ladder import Ladder
 from stacks.routes import RouteConfig, wrong_together
@@ -71,6 +72,9 @@ class RemediationConfig(Area):
         default=None, description="what is tried on a node before it is replaced; with agent.node_actions only"
     )
     agent: Agent = Agent()
+    drill: Drill | None = Field(
+        default=None, description="a fault on purpose on an idle node, on schedule; with agent.allow_drills only"
+    )
     keep_records: bool = Field(
         default=True, description="keep our CRDs, and so every record, when the stack is destroyed"
     )

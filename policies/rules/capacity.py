@@ -106,7 +106,7 @@ def drill_passed_lately(resources: Sequence[Resource], given: Given) -> Iterator
             pool,
             (
                 f"pool {pool.name}: no drill was healed in the last {DRILL_EVERY.days} days; "
-                "run 'sparewheel drill' on one of its nodes"
+                "run 'sparewheel drill' on one of its nodes, or set remediation.drill"
             ),
         )
 

@@ -180,6 +180,15 @@ class GpuPoolSpec(ApiModel):
     """Host names that a person wants replaced; a name stays harmlessly after it was done."""
 
 
+class DrillResult(ApiModel):
+    """How the pool's last scheduled drill went."""
+
+    time: Time
+    passed: bool
+    remediation: str = ""
+    message: str = ""
+
+
 class GpuPoolStatus(ApiModel):
     observed_generation: int = 0
     active: int = 0
@@ -187,6 +196,8 @@ class GpuPoolStatus(ApiModel):
     quarantined: int = 0
     message: str = ""
     updated_time: Time | None = None
+    last_drill: DrillResult | None = None
+    """Written by the drill itself."""
 
 
 class GpuPool(ApiObject):
@@ -198,6 +209,7 @@ class GpuPool(ApiObject):
         ("Active", "integer", ".status.active"),
         ("Spare", "integer", ".status.spare"),
         ("Quarantined", "integer", ".status.quarantined"),
+        ("Drill", "boolean", ".status.lastDrill.passed"),
         ("Message", "string", ".status.message"),
     )
 

@@ -6,12 +6,13 @@ import pytest
 
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
+from sparewheel.api.gpu_pool import DrillResult, GpuPool
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome
-from sparewheel.cli.commands.drill import play
+from sparewheel.cli.commands.drill import noted, play
 from sparewheel.cli.common import CommandError
-from sparewheel.kube.port import GPU_HOST, NODE_HEALTH
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE_HEALTH
 from sparewheel.remediation.decide.drill import why_not_drill
 from sparewheel.remediation.stages.views import node_view
 from tests.support.incidents import fenced, pool
@@ -104,3 +105,48 @@ async def test_what_keeps_a_node_from_a_drill() -> None:
         unknown = health.model_copy(deep=True)
         unknown.status.jobs_observed_time = None
         assert "does not say which jobs" in why(healths=[unknown])
+
+
+async def test_a_scheduled_one_is_noted_in_the_pools_status_whichever_way_it_went() -> None:
+    world = World()
+
+    def last() -> DrillResult | None:
+        body = world.kube.peek(GPU_POOL, POOL, NAMESPACE)
+        assert body is not None
+        return GpuPool.from_wire(body).status.last_drill
+
+    async def hit(name: str) -> str:
+        world.break_gpu(name, drill=True)
+        return "written"
+
+    async with playing(world):
+        put_hosts(world, free=False)
+        with pytest.raises(CommandError, match="has no free spare"):
+            await noted(
+                world.kube, world.clock, POOL, play(world.kube, world.clock, hit, "", 60, busy=False, pool=POOL)
+            )
+        failed = last()
+        assert failed is not None
+        assert (failed.passed, failed.remediation) == (False, "")
+        assert "has no free spare" in failed.message
+        put_hosts(world)
+        drilled = play(world.kube, world.clock, hit, "", 120, busy=False, pool=POOL)
+        record = await noted(world.kube, world.clock, POOL, drilled)
+        passed = last()
+        assert passed is not None
+        assert (passed.passed, passed.remediation) == (True, record.metadata.name)
+        assert passed.time > failed.time
+
+
+async def test_a_node_of_another_pool_is_not_drilled() -> None:
+    world = World()
+
+    async def hit(name: str) -> str:
+        raise AssertionError(f"{name} was hit")
+
+    async with playing(world):
+        put_hosts(world)
+        with pytest.raises(CommandError, match="there is no pool other"):
+            await play(world.kube, world.clock, hit, "", 60, busy=False, pool="other")
+        with pytest.raises(CommandError, match="node gpu-1 is not in pool other"):
+            await play(world.kube, world.clock, hit, "gpu-1", 60, busy=False, pool="other")

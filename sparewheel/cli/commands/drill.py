@@ -8,15 +8,16 @@ from typing import Annotated
 import typer
 
 from sparewheel.api.gpu_host import GpuHost
-from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.gpu_pool import DrillResult, GpuPool
+from sparewheel.api.names import LABEL_POOL, NAMESPACE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.cli import tables, timeline
 from sparewheel.cli.commands.inject import strike
-from sparewheel.cli.common import CommandError, all_of, checked_name, node_body, out, run
+from sparewheel.cli.common import CommandError, all_of, checked_name, fail, node_body, out, run
 from sparewheel.clock import Clock, SystemClock
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, REMEDIATION, Kube
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, REMEDIATION, Kube, KubeError
 from sparewheel.remediation.decide.drill import drill_of, pick, why_not_drill
 from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.stages.views import node_view
@@ -38,14 +39,19 @@ def drill(
     fault: Annotated[str, typer.Option(help="xid79, xid48, ...")] = "xid79",
     busy: Annotated[bool, typer.Option("--busy", help="its jobs may be hit")] = False,
     limit: Annotated[float, typer.Option(min=1, help="seconds within which it must be healed")] = 300.0,
+    pool: Annotated[str, typer.Option(help="choose a node of this pool")] = "",
+    note: Annotated[bool, typer.Option("--note", help="write the result into the pool's status")] = False,
 ) -> None:
     """A fault on purpose, end to end: detected, fenced, replaced, recorded. Exits 1 when it is not healed in time."""
+    if note and not pool:
+        fail(CommandError("--note writes into a pool's status; name the pool by --pool"))
 
     async def command(kube: KubeClient) -> None:
         async def hit(name: str) -> str:
             return await strike(kube, fault, name, 0, "crash" if busy else "silent")
 
-        record = await play(kube, SystemClock(), hit, node, limit, busy=busy)
+        drilled = play(kube, SystemClock(), hit, node, limit, busy=busy, pool=pool)
+        record = await (noted(kube, SystemClock(), pool, drilled) if note else drilled)
         out.print(tables.timeline(f"{record.metadata.name} · {record.spec.node}", timeline.rows(record)))
         out.print(record.status.message, markup=False)
         host = record.status.replacement.bad_host
@@ -54,9 +60,28 @@ def drill(
     run(command)
 
 
-async def play(kube: Kube, clock: Clock, hit: Strike, node: str, limit_seconds: float, *, busy: bool) -> Remediation:
+async def noted(kube: Kube, clock: Clock, pool: str, drilled: Awaitable[Remediation]) -> Remediation:
+    """The record, once the pool's status says how the drill went. What fails is noted, and fails."""
+    try:
+        record = await drilled
+    except (CommandError, KubeError) as error:
+        await _note(kube, pool, DrillResult(time=clock.now(), passed=False, message=str(error)[:1000]))
+        raise
+    name, message = record.metadata.name, record.status.message[:1000]
+    await _note(kube, pool, DrillResult(time=clock.now(), passed=True, remediation=name, message=message))
+    return record
+
+
+async def _note(kube: Kube, pool: str, result: DrillResult) -> None:
+    patch = {"status": {"lastDrill": result.model_dump(mode="json", by_alias=True)}}
+    await kube.merge_patch(GPU_POOL, checked_name(pool), patch, NAMESPACE, subresource="status")
+
+
+async def play(
+    kube: Kube, clock: Clock, hit: Strike, node: str, limit_seconds: float, *, busy: bool, pool: str = ""
+) -> Remediation:
     """The healed record. CommandError when no node may be drilled, or it is not healed in time."""
-    chosen = await _choose(kube, clock, node, busy=busy)
+    chosen = await _choose(kube, clock, node, pool, busy=busy)
     known = [record.metadata.name for record in await all_of(kube, REMEDIATION, Remediation)]
     began = clock.monotonic_seconds()
     out.print(f"Drill on node {chosen}: {await hit(chosen)}", markup=False)
@@ -75,18 +100,24 @@ async def play(kube: Kube, clock: Clock, hit: Strike, node: str, limit_seconds: 
     return record
 
 
-async def _choose(kube: Kube, clock: Clock, node: str, *, busy: bool) -> str:
+async def _choose(kube: Kube, clock: Clock, node: str, pool: str, *, busy: bool) -> str:
     pools, hosts = await all_of(kube, GPU_POOL, GpuPool), await all_of(kube, GPU_HOST, GpuHost)
     earlier = await all_of(kube, NODE_HEALTH, NodeHealth)
     await clock.sleep(BEATS * max((health.status.heartbeat_interval_seconds for health in earlier), default=0.0))
     healths, records = await all_of(kube, NODE_HEALTH, NodeHealth), await all_of(kube, REMEDIATION, Remediation)
     if node:
         view = node_view(await node_body(kube, checked_name(node)))
+        if pool and view.labels.get(LABEL_POOL) != pool:
+            raise CommandError(f"node {node} is not in pool {pool}; leave one of both away")
         why = why_not_drill(view, pools, hosts, healths, records, earlier, busy=busy)
         if why:
             raise CommandError(why)
         return node
-    views = [node_view(body) for body in (await kube.list(NODE)).items]
+    if pool and pool not in {one.metadata.name for one in pools}:
+        raise CommandError(f"there is no pool {pool}; `sparewheel status` lists the pools")
+    views = [
+        node_view(body) for body in (await kube.list(NODE, label_selector={LABEL_POOL: pool} if pool else None)).items
+    ]
     chosen, reasons = pick(views, pools, hosts, healths, records, earlier)
     if chosen is None:
         raise CommandError(f"no node may be drilled now: {'; '.join(reasons) or 'no node is in a pool'}")

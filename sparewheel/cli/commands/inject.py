@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import subprocess
 from typing import Annotated, Literal
 
 import typer
 
 from sparewheel.api.names import AGENT_APP_NAME, LABEL_APP_NAME, NAMESPACE
 from sparewheel.cli.common import CommandError, node_body, out, run
+from sparewheel.cli.pod_exec import in_pod
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import POD, Kube
+from sparewheel.kube.port import POD
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +33,7 @@ def inject(
     run(command)
 
 
-async def strike(kube: Kube, fault: str, node: str, gpu: int, bite: str) -> str:
+async def strike(kube: KubeClient, fault: str, node: str, gpu: int, bite: str) -> str:
     """Inject the fault; what the agent's drill says. CommandError when it can't be."""
     if not re.fullmatch(r"xid ?[0-9]{1,4}", fault.lower()):
         raise CommandError(f"{fault!r} is no fault that can be injected; give an XID such as xid79")
@@ -51,7 +50,7 @@ async def strike(kube: Kube, fault: str, node: str, gpu: int, bite: str) -> str:
     if kernel_log:
         drill += ["--kernel-log", kernel_log]
     pod = running[0]["metadata"]["name"]
-    return await asyncio.to_thread(_exec, ["kubectl", "-n", NAMESPACE, "exec", pod, "--", *drill])
+    return await in_pod(kube, pod, drill, "the drill failed on the node")
 
 
 def _argument(arguments: list[str], name: str) -> str | None:
@@ -61,15 +60,3 @@ def _argument(arguments: list[str], name: str) -> str | None:
         if argument.startswith(f"{name}="):
             return argument.partition("=")[2]
     return None
-
-
-def _exec(command: list[str]) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except FileNotFoundError:
-        raise CommandError("kubectl is not on PATH; install it, the drill runs inside the agent's pod") from None
-    except subprocess.TimeoutExpired:
-        raise CommandError("the agent's pod did not answer within 60 s; is its node up?") from None
-    if done.returncode:
-        raise CommandError(f"the drill failed on the node: {done.stderr.strip()[-300:]}")
-    return done.stdout.strip()

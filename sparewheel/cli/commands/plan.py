@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import subprocess
 from typing import Any
 
 import typer
@@ -12,10 +10,10 @@ import typer
 from sparewheel.api.names import CONTROLLER_APP_NAME, LABEL_APP_NAME, NAMESPACE
 from sparewheel.cli import tables
 from sparewheel.cli.common import CommandError, Output, checked_name, node_body, out, print_json, run
+from sparewheel.cli.pod_exec import in_pod
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import POD, Kube
 
-ASK_SECONDS = 60
 MODULE = "sparewheel.remediation.controller"
 
 
@@ -31,7 +29,7 @@ def plan(node: str, output: Output = "table") -> None:
         await node_body(kube, node)
         pod, arguments = await controller(kube)
         inside = ["python", "-m", f"{MODULE}.preview", checked_name(node), *arguments]
-        text = await asyncio.to_thread(_exec, ["kubectl", "-n", NAMESPACE, "exec", pod, "--", *inside])
+        text = await in_pod(kube, pod, inside, "the plan could not be made")
         found: dict[str, Any] = json.loads(text)
         if output == "json":
             print_json(found)
@@ -51,15 +49,3 @@ async def controller(kube: Kube) -> tuple[str, list[str]]:
             after = words[words.index(MODULE) + 1 :] if MODULE in words else []
             return pod["metadata"]["name"], [word for word in after if not word.startswith("--health-port")]
     raise CommandError(f"no controller runs, so nothing would be done: `kubectl -n {NAMESPACE} get pods`")
-
-
-def _exec(command: list[str]) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
-    except FileNotFoundError:
-        raise CommandError("kubectl is not on PATH; install it, the plan is made inside the controller's pod") from None
-    except subprocess.TimeoutExpired:
-        raise CommandError(f"the controller's pod did not answer within {ASK_SECONDS} s; is its node up?") from None
-    if done.returncode:
-        raise CommandError(f"the plan could not be made: {done.stderr.strip()[-300:]}")
-    return done.stdout
