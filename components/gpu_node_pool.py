@@ -28,6 +28,7 @@ from sparewheel.api.names import (
     SPARE_WARM,
     TAINT_SPARE,
 )
+from sparewheel.api.spare_test import SpareTestRule
 from stacks.faults import fault_policies
 from stacks.platform import Images
 from stacks.pools import Pool
@@ -55,11 +56,20 @@ def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
         node_removed_seconds=pool.node_removed_seconds,
         drain_deadline_seconds=pool.drain_deadline_seconds,
         warm_spares=pool.warm_spares,
+        spare_test=_spare_test(pool),
         dry_run=pool.dry_run or dry_run,
         fault_policies=fault_policies(pool.fault_overrides),
         ladder=None if pool.ladder is None else pool.ladder.rule(),
         replace=list(pool.replace),
     )
+
+
+def _spare_test(pool: Pool) -> SpareTestRule | None:
+    """None where there is nothing to be tested."""
+    rule = pool.spare_test
+    if not rule.enabled or not (pool.warm_spares or rule.cold):
+        return None
+    return SpareTestRule(**rule.model_dump())
 
 
 def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from sparewheel.api.gpu_pool import (
     same_nodes,
 )
 from sparewheel.api.names import GROUP, LABEL_VETO
+from sparewheel.api.spare_test import MAX_TEST_SECONDS, TEST_SECONDS
 from stacks.base import LABEL_KEY, LABEL_VALUE, Area, HostName, LabelKey, LabelValue, Quantity, with_credential_refs
 from stacks.budget import Budget
 from stacks.crusoe import wrong_with
@@ -40,6 +41,21 @@ class Partition(Area):
         return f"Default={'YES' if self.default else 'NO'} MaxTime={self.max_time} State=UP"
 
 
+class SpareTestConfig(Area):
+    """A short Slurm job on the spare alone. Warm spares are tested while they stand by: no healing waits for it."""
+
+    enabled: bool = True
+    cold: bool = Field(
+        default=False, description="also spares that join only when they are needed; a healing then takes this longer"
+    )
+    command: str = Field(
+        default="",
+        max_length=10_000,
+        description="shell text, exit code 0 is a pass; without it GPUs are counted",
+    )
+    timeout_seconds: int = Field(default=TEST_SECONDS, ge=5, le=MAX_TEST_SECONDS)
+
+
 class Pool(Area):
     """Machines that users get together, with spares."""
 
@@ -59,6 +75,7 @@ class Pool(Area):
     partition: Partition = Partition()
     driver: Driver = Driver.ANY
     warm_spares: bool = Field(default=False, description="spares run a worker, behind a Slurm reservation")
+    spare_test: SpareTestConfig = SpareTestConfig()
     replace: list[HostName] = Field(default_factory=list[str], description="hosts that you want replaced")
     max_concurrent_replacements: int = Field(default=1, ge=1)
     budget: Budget = Field(default_factory=Budget, description="more limits on replacing in this pool")

@@ -8,6 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
+from sparewheel.api.spare_test import SpareTest
 
 
 class HostPhase(StrEnum):
@@ -83,6 +84,8 @@ class GpuHostStatus(ApiModel):
     """Why it was quarantined; kept while it is checked for its release."""
     checked_at: Time | None = None
     """When it last passed all checks."""
+    slurm_test: SpareTest | None = None
+    """The last Slurm test job while it stood by as a warm spare."""
     lemon: bool = False
     """It struck too often: never a spare until a person clears it."""
     cleared_at: Time | None = None

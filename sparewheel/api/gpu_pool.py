@@ -12,6 +12,7 @@ from sparewheel.api.base import ApiModel, ApiObject, Time
 from sparewheel.api.fault_policy import FaultPolicy
 from sparewheel.api.ladder import LadderRule
 from sparewheel.api.limits import ReplacementBudget
+from sparewheel.api.spare_test import SpareTestRule
 
 POOL_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 MAX_POOL_NAME = 40
@@ -170,6 +171,8 @@ class GpuPoolSpec(ApiModel):
     warm_spares: bool = False
     """True: spares are joined (and tainted) ahead of need, and run a worker behind a Slurm reservation, lifted at the
     strike; False: they wait powered on or off, outside the cluster."""
+    spare_test: SpareTestRule | None = None
+    """The Slurm test job on each spare; None: none."""
     paused: bool = False
     dry_run: bool = False
     fault_policies: list[FaultPolicy] = Field(default_factory=list[FaultPolicy])

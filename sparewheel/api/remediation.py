@@ -178,6 +178,15 @@ class ReplacementRecord(ApiModel):
     joined_at: Time | None = None
     checked_at: Time | None = None
     admitted_at: Time | None = None
+    test_asked_at: Time | None = None
+    """When the Slurm test job on the spare was first asked for, where the pool has one."""
+    test_job_id: int | None = None
+    tested_at: Time | None = None
+    """When it had passed."""
+    test_failure: str = ""
+    """Why the spare is given up after its test; empty while nothing is known against it."""
+    test_ill: bool = False
+    """The test failed for the spare's own fault: it is quarantined."""
     worker_deleted_at: Time | None = None
     """When the bad node's worker pod was told to go; from then on the incident can no longer be called off."""
     slurm_restored_at: Time | None = None

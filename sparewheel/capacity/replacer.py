@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sparewheel.api.gpu_host import GpuHost, HostPhase
+from sparewheel.api.gpu_host import GpuHost, GpuHostStatus, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.spare_test import SpareTest
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import trouble_of
 from sparewheel.capacity.choose import (
@@ -21,10 +22,11 @@ from sparewheel.capacity.choose import (
 )
 from sparewheel.capacity.claims import ClaimedError, claim_first, is_free, let_go, owner_of
 from sparewheel.capacity.claims import holds as holds_claim
-from sparewheel.capacity.hosts import entering, hosts_of, read_host, sync_hosts
+from sparewheel.capacity.hosts import entering, hosts_of, read_host, sync_hosts, update_status
 from sparewheel.capacity.nodes import edit_node, nodes_of, seating, unseating
 from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Inventory, Proof, UnfitError
 from sparewheel.capacity.providers import ProviderOf
+from sparewheel.capacity.spare_checks import quarantine_standing_by
 from sparewheel.capacity.steps import Site
 from sparewheel.clock import Clock
 from sparewheel.kube.port import Kube
@@ -70,6 +72,19 @@ class PoolReplacer:
         if result.check is Check.PASSED:
             await edit_node(self.kube, found.status.node_name, seating)
         return result
+
+    async def note_test(self, pool: GpuPool, host: str, test: SpareTest) -> None:
+        """Write down how the last Slurm test job on a spare that stands by went."""
+
+        def noted(status: GpuHostStatus) -> None:
+            status.slurm_test = test
+
+        await update_status(self.kube, pool.metadata.namespace or "", host, lambda _: noted)
+
+    async def quarantine_spare(self, pool: GpuPool, host: str, reason: str) -> None:
+        """A spare that stands by is ill. One that somebody has claimed meanwhile is left to them."""
+        site = await self._site(pool)
+        await quarantine_standing_by(site, await read_host(self.kube, site.namespace, host), reason)
 
     async def unseat(self, pool: GpuPool, host: str) -> None:
         """No worker that isn't there yet may run on the spare."""

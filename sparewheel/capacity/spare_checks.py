@@ -36,15 +36,8 @@ async def _look(site: Site, host: GpuHost) -> list[str]:
     now, name = site.clock.now(), host.spec.host
     trouble = await trouble_of(site.kube, host, now)
     if trouble:
-        owner = f"{PERSON}{name}"
-        ours = Claim(owner=owner, purpose="fell ill while it stood by", time=now)
-        site.before_write()
-        try:
-            held = await claim(site.kube, site.namespace, host.metadata.name, ours, is_free)
-        except (ClaimedError, ConflictError):
-            return []  # an incident has it, and its own checks
-        await steps.quarantine(site, held, owner, f"as a spare, {trouble}")
-        return [f"spare {name} is quarantined: {trouble}"]
+        taken = await quarantine_standing_by(site, host, f"as a spare, {trouble}")
+        return [f"spare {name} is quarantined: {trouble}"] if taken else []
     checked = host.status.checked_at
     if checked is not None and now - checked < AGAIN:
         return []
@@ -59,3 +52,16 @@ async def _look(site: Site, host: GpuHost) -> list[str]:
         except ConflictError:
             return []  # claimed meanwhile; it is checked again there
     return []
+
+
+async def quarantine_standing_by(site: Site, host: GpuHost, reason: str) -> bool:
+    """False where somebody else has it: an incident has its own checks."""
+    owner = f"{PERSON}{host.spec.host}"
+    ours = Claim(owner=owner, purpose="fell ill while it stood by", time=site.clock.now())
+    site.before_write()
+    try:
+        held = await claim(site.kube, site.namespace, host.metadata.name, ours, is_free)
+    except (ClaimedError, ConflictError):
+        return False
+    await steps.quarantine(site, held, owner, reason)
+    return True

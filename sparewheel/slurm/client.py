@@ -13,6 +13,7 @@ import httpx
 import msgspec
 
 from sparewheel.slurm.port import (
+    BatchJob,
     Ping,
     SlurmError,
     SlurmJob,
@@ -23,7 +24,7 @@ from sparewheel.slurm.port import (
 )
 from sparewheel.slurm.shared import Shared
 from sparewheel.slurm.token import TokenSource
-from sparewheel.slurm.wire import DECODER, WRITE_DECODER, Answer, Problem, WriteAnswer
+from sparewheel.slurm.wire import DECODER, ENDED_STATES, WRITE_DECODER, Answer, Problem, WriteAnswer
 
 API: Final = "/slurm/v0.0.44"
 REQUEUE_API: Final = "/slurm/v0.0.45"
@@ -123,6 +124,44 @@ class SlurmClient:
             body["hold"] = hold
         if body:
             await self._write("POST", f"{API}/job/{job_id}", f"update job {job_id}", body)
+
+    async def submit_batch(self, job: BatchJob) -> int:
+        body = {
+            "name": job.name,
+            "partition": job.partition,
+            "reservation": job.reservation,
+            "required_nodes": [job.node],
+            "minimum_nodes": 1,
+            "maximum_nodes": 1,
+            "tasks": 1,
+            "tres_per_node": f"gres/gpu:{job.gpus}",
+            "time_limit": _number(job.minutes),
+            "requeue": False,
+            "script": job.script,
+            "environment": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+            "current_working_directory": "/",
+            "standard_input": "/dev/null",
+            "standard_output": "/dev/null",
+            "standard_error": "/dev/null",
+        }
+        what = f"submit job {job.name}"
+        answer = await self._write("POST", f"{API}/job/submit", what, {"job": body})
+        if not answer.job_id:
+            raise SlurmError(f"{what}: slurmrestd answered without a job's number")
+        return answer.job_id
+
+    async def cancel_job(self, job_id: int) -> None:
+        try:
+            await self._write("DELETE", f"{API}/job/{job_id}", f"cancel job {job_id}")
+        except SlurmUnavailableError:
+            raise
+        except SlurmError:
+            try:
+                states = (await self.job(job_id)).states
+            except SlurmNotFoundError:
+                return
+            if not states & ENDED_STATES:
+                raise
 
     async def reservations(self) -> list[SlurmReservation]:
         answer = await self._read(f"{API}/reservations/", "reservations")

@@ -15,7 +15,15 @@ from datetime import datetime
 from typing import Final, Literal
 
 from sparewheel.clock import Clock, SystemClock
-from sparewheel.slurm.port import Ping, SlurmError, SlurmJob, SlurmNode, SlurmNotFoundError, SlurmReservation
+from sparewheel.slurm.port import (
+    BatchJob,
+    Ping,
+    SlurmError,
+    SlurmJob,
+    SlurmNode,
+    SlurmNotFoundError,
+    SlurmReservation,
+)
 
 Method = Literal[
     "ping",
@@ -26,11 +34,15 @@ Method = Literal[
     "jobs",
     "requeue",
     "update_job",
+    "submit_batch",
+    "cancel_job",
     "reservations",
     "put_reservation",
     "delete_reservation",
 ]
 LIVE: Final = frozenset({"RUNNING", "PENDING"})
+SUBMITTED_FROM: Final = 1000
+"""Numbers of jobs that the product submits; those of tests are lower."""
 PING_SECONDS: Final = 1.6
 """A node that was DOWN is silent for so long after RESUME, as seen in the log of slurmctld 26.05.5."""
 
@@ -82,6 +94,11 @@ class MemoryJob:
     end_time: datetime | None = None
     extra: str = ""
     comment: str = ""
+    reservation: str = ""
+    """The only one on whose nodes it runs; on nodes of no reservation where it names none."""
+    wanted_node: str = ""
+    script: str = ""
+    started_monotonic: float = 0.0
 
 
 @dataclass(slots=True)
@@ -103,6 +120,10 @@ class MemorySlurm:
     node_table: dict[str, MemoryNode] = field(default_factory=dict[str, MemoryNode])
     job_table: dict[int, MemoryJob] = field(default_factory=dict[int, MemoryJob])
     reservation_table: dict[str, SlurmReservation] = field(default_factory=dict[str, SlurmReservation])
+    script_seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """How long a submitted script runs on a node; one second where nothing is said."""
+    script_exits: dict[str, int] = field(default_factory=dict[str, int])
+    """Its exit code there; 0 where nothing is said."""
     calls: list[tuple[str, tuple[object, ...]]] = field(default_factory=list[tuple[str, tuple[object, ...]]])
     _faults: list[_Fault] = field(default_factory=list[_Fault])
 
@@ -234,6 +255,27 @@ class MemorySlurm:
         self._settle()
         self._raise("update_job", "after")
 
+    async def submit_batch(self, job: BatchJob) -> int:
+        self._begin("submit_batch", job.name, job.node, job.reservation)
+        if job.reservation and job.reservation not in self.reservation_table:
+            raise SlurmError(f"submit job {job.name}: 500 Requested reservation is invalid")
+        self._node(job.node)
+        number = max([SUBMITTED_FROM, *self.job_table]) + 1
+        own = MemoryJob(number, user="slurm", name=job.name, requeue=False, expedited=False, save_seconds=0.0)
+        own.reservation, own.wanted_node, own.script = job.reservation, job.node, job.script
+        own.submit_time = self.clock.now()
+        self.job_table[number] = own
+        self._settle()
+        self._raise("submit_batch", "after")
+        return number
+
+    async def cancel_job(self, job_id: int) -> None:
+        self._begin("cancel_job", job_id)
+        job = self.job_table.get(job_id)
+        if job is not None and job.state in LIVE:
+            self.cancel(job_id)
+        self._raise("cancel_job", "after")
+
     async def reservations(self) -> list[SlurmReservation]:
         self._begin("reservations")
         return list(self.reservation_table.values())
@@ -248,6 +290,8 @@ class MemorySlurm:
 
     async def delete_reservation(self, name: str) -> None:
         self._begin("delete_reservation", name)
+        if any(job.reservation == name and job.state in LIVE for job in self.job_table.values()):
+            raise SlurmError(f"delete reservation {name}: 500 Requested reservation is in use")
         self.reservation_table.pop(name, None)
         self._settle()
         self._raise("delete_reservation", "after")
@@ -303,35 +347,57 @@ class MemorySlurm:
         """Let what is due by the clock happen: savers finish, pending jobs start."""
         now = self.clock.monotonic_seconds()
         for job in self.job_table.values():
+            self._end_script(job, now)
             job.completing = {name: until for name, until in job.completing.items() if until > now}
         pending = [job for job in self.job_table.values() if job.state == "PENDING" and not job.held]
         for job in sorted(pending, key=lambda job: (not job.expediting, -job.priority, job.job_id)):
             if job.completing or job.begin_seconds > now:
                 continue
-            free = [name for name in self.node_table if self._is_free(name)]
+            free = [name for name in self.node_table if self._is_free(name, job)]
             chosen = sorted(free, key=lambda name: (name not in job.kept, name))[: job.node_count]
             if len(chosen) == job.node_count:
                 job.nodes, job.kept, job.state, job.state_reason = sorted(chosen), [], "RUNNING", "None"
                 job.expediting, job.start_time, job.end_time = False, self.clock.now(), None
                 job.exit_code = job.exit_signal = None
+                job.started_monotonic = now
             else:
                 job.state_reason = "Resources"
 
-    def _is_free(self, name: str) -> bool:
+    def _end_script(self, job: MemoryJob, now: float) -> None:
+        if not job.script or job.state != "RUNNING":
+            return
+        (node,) = job.nodes
+        if now - job.started_monotonic >= self.script_seconds.get(node, 1.0):
+            job.exit_code, job.end_time = self.script_exits.get(node, 0), self.clock.now()
+            job.state = "FAILED" if job.exit_code else "COMPLETED"
+
+    def _is_free(self, name: str, job: MemoryJob) -> bool:
         """As Slurm does it: a job that lacks a node blocks nobody, not even where its own survivors are."""
         node = self.node_table[name]
         taken = any(
-            (job.state == "RUNNING" and name in job.nodes) or name in job.completing for job in self.job_table.values()
+            (other.state == "RUNNING" and name in other.nodes) or name in other.completing
+            for other in self.job_table.values()
         )
-        return not (node.down or node.drain or self._silent(node) or taken or self._reserved(name))
+        usable = not (node.down or node.drain or self._silent(node) or taken)
+        return usable and job.wanted_node in {"", name} and self._admits(name, job)
 
     def _silent(self, node: MemoryNode) -> bool:
         return self.clock.monotonic_seconds() < node.silent_until
 
     def _reserved(self, name: str) -> bool:
+        return bool(self._reservations_of(name))
+
+    def _reservations_of(self, name: str) -> list[SlurmReservation]:
         now = self.clock.now()
         kept = (one for one in self.reservation_table.values() if one.end_time is None or one.end_time > now)
-        return any(name in reservation.nodes for reservation in kept)
+        return [one for one in kept if name in one.nodes]
+
+    def _admits(self, name: str, job: MemoryJob) -> bool:
+        """A reservation for maintenance keeps its nodes from the jobs of every other one."""
+        there = self._reservations_of(name)
+        if not job.reservation:
+            return not there
+        return [one.name for one in there] == [job.reservation] and job.user in there[0].users
 
     def _node_view(self, node: MemoryNode) -> SlurmNode:
         jobs = self.job_table.values()

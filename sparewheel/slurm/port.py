@@ -75,6 +75,20 @@ class SlurmReservation:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchJob:
+    """A batch job of ours on one node. It is never requeued, and what it prints is kept nowhere."""
+
+    name: str
+    node: str
+    partition: str
+    reservation: str
+    script: str
+    gpus: int
+    minutes: int
+    """After which Slurm itself ends it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """slurmctld's answer to a ping."""
 
@@ -114,6 +128,14 @@ class Slurm(Protocol):
         priority: int | None = None,
         hold: bool | None = None,
     ) -> None: ...
+
+    async def submit_batch(self, job: BatchJob) -> int:
+        """As our own Slurm user; the job's number."""
+        ...
+
+    async def cancel_job(self, job_id: int) -> None:
+        """One that isn't there, or has ended, is cancelled already."""
+        ...
 
     async def reservations(self) -> list[SlurmReservation]: ...
 

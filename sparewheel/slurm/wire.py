@@ -198,11 +198,12 @@ class Answer(msgspec.Struct):
 
 
 class WriteAnswer(msgspec.Struct):
-    """An answer to a write: only whether it worked is read."""
+    """An answer to a write: only whether it worked is read, and the number of a job that was submitted."""
 
     errors: list[Problem] = []
     warnings: list[Problem] = []
     results: Any = None
+    job_id: int | None = None
 
 
 DECODER = msgspec.json.Decoder(Answer)

@@ -84,6 +84,26 @@ def test_the_pool_as_the_cluster_sees_it(run_stack: Run, raw: dict[str, Any]) ->
     assert stack.one("PoolCapacity").inputs["spec"] == spec
 
 
+@pytest.mark.parametrize(
+    ("warm", "test", "expected"),
+    [
+        (False, {}, None),
+        (True, {"enabled": False}, None),
+        (True, {}, {"enabled": True, "cold": False, "command": "", "timeoutSeconds": 30}),
+        (
+            False,
+            {"cold": True, "command": "dcgmi diag -r 1", "timeout_seconds": 120},
+            {"enabled": True, "cold": True, "command": "dcgmi diag -r 1", "timeoutSeconds": 120},
+        ),
+    ],
+)
+def test_warm_spares_are_tested_and_cold_ones_where_the_stack_says_so(
+    run_stack: Run, raw: dict[str, Any], warm: bool, test: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
+    raw["pools"][0] |= {"warm_spares": warm, "spare_test": test}
+    assert run_stack(raw).one(":GpuPool").inputs["spec"].get("spareTest") == expected
+
+
 def test_slurm_conf(run_stack: Run, raw: dict[str, Any]) -> None:
     raw["slurm"] |= {"grace_seconds": 30, "extra_conf": ["SlurmdTimeout=60"], "scheduler_parameters": ["defer"]}
     conf = dict(

@@ -18,6 +18,7 @@ from sparewheel.api.names import (
     TAINT_JOINING,
     TAINT_SPARE,
 )
+from sparewheel.api.spare_test import SpareTest
 from sparewheel.capacity.port import (
     BadNode,
     CapacityError,
@@ -48,6 +49,7 @@ class FakeHost:
     unfit: str = ""
     """It can't take the place any more, known before it joins."""
     reachable: bool = True
+    test: SpareTest | None = None
 
 
 @dataclass
@@ -73,14 +75,20 @@ class FakeReplacer:
     def publish(self, pool: GpuPool) -> None:
         """The hosts as GpuHosts, which the controller watches."""
         for host in self.hosts.values():
-            state = (host.phase, host.node, host.owner)
+            state = (host.phase, host.node, host.owner, str(host.test))
             if self._published.get(host.name) != state:
                 self._published[host.name] = state
                 self.kube.put(GPU_HOST, self._view(host, pool).to_wire(), "sparewheel")
 
     def _view(self, host: FakeHost, pool: GpuPool) -> GpuHost:
         claim = Claim(owner=host.owner, time=self.clock.now()) if host.owner else None
-        status = GpuHostStatus(phase=HostPhase(host.phase), node_name=host.node or None, claim=claim)
+        status = GpuHostStatus(
+            phase=HostPhase(host.phase),
+            node_name=host.node or None,
+            claim=claim,
+            slurm_test=host.test,
+            quarantine_reason=host.reason if host.phase == "Quarantined" else "",
+        )
         spec = GpuHostSpec(pool=pool.metadata.name, host=host.name, provider_id=f"machines://{host.name}")
         return GpuHost(metadata=ObjectMeta(name=host.name, namespace="sparewheel"), spec=spec, status=status)
 
@@ -98,6 +106,19 @@ class FakeReplacer:
             taint["value"] = SPARE_WARM if taint["key"] == TAINT_SPARE else ""
         self.kube.put(NODE, node)
         return CheckResult(Check.PASSED)
+
+    async def note_test(self, pool: GpuPool, host: str, test: SpareTest) -> None:
+        await asyncio.sleep(0)
+        self.hosts[host].test = test
+
+    async def quarantine_spare(self, pool: GpuPool, host: str, reason: str) -> None:
+        await asyncio.sleep(0)
+        found = self.hosts[host]
+        if found.phase != "Spare" or found.owner:
+            return
+        self.log.append(("quarantine", host))
+        found.phase, found.reason, found.node = "Quarantined", reason, ""
+        self.kube.drop(NODE, host)
 
     async def unseat(self, pool: GpuPool, host: str) -> None:
         await asyncio.sleep(0)

@@ -12,8 +12,23 @@ from sparewheel.remediation.controller.loop import Controller
 from tests.support.world import World
 
 KUBE_WRITES = frozenset({"create", "replace", "merge_patch", "delete", "evict"})
-SLURM_WRITES = frozenset({"set_node_state", "requeue", "update_job", "put_reservation", "delete_reservation"})
-REPLACER_WRITES = frozenset({"seat", "unseat", "claim_spare", "join_spare", "admit", "give_up", "prove_off", "retire"})
+SLURM_WRITES = frozenset(
+    {"set_node_state", "requeue", "update_job", "submit_batch", "cancel_job", "put_reservation", "delete_reservation"}
+)
+REPLACER_WRITES = frozenset(
+    {
+        "seat",
+        "unseat",
+        "note_test",
+        "quarantine_spare",
+        "claim_spare",
+        "join_spare",
+        "admit",
+        "give_up",
+        "prove_off",
+        "retire",
+    }
+)
 NOTIFIER_WRITES = frozenset({"send"})
 
 

@@ -14,8 +14,9 @@ from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import REASON_UNRESERVED, SPARE_WARM, TAINT_SPARE
 from sparewheel.api.remediation import Remediation
-from sparewheel.capacity.nodes import taints_of
+from sparewheel.capacity.nodes import boot_id_of, taints_of
 from sparewheel.capacity.plan import INCIDENT, pool_owner
+from sparewheel.remediation.controller.spare_tests import SpareTests, Standing
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.observations import PodView
 from sparewheel.remediation.decide.record import is_open
@@ -32,6 +33,7 @@ from sparewheel.remediation.decide.warm import (
     place_of,
     protected,
     reservation_name,
+    stands_by,
 )
 from sparewheel.remediation.stages.incident import NotLeadingError, Ports
 from sparewheel.remediation.stages.replacer import Check
@@ -51,7 +53,13 @@ class WarmSpares:
     state: State
     _cold: dict[str, int | None] = field(default_factory=dict[str, int | None])
     """Pools that have none, by generation, and from which nothing is left of earlier ones."""
+    _tests: SpareTests = field(init=False)
+    _hosts: dict[str, list[GpuHost]] = field(default_factory=dict[str, list[GpuHost]])
+    """Of each pool, as they were read last."""
     _said: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        self._tests = SpareTests(self.ports, self._must_lead)
 
     async def look(self, name: str) -> float | None:
         """One look at a pool; seconds until the next, None when it keeps no warm spares."""
@@ -66,6 +74,8 @@ class WarmSpares:
                 settled = False
                 await self._do(worker, action)
         if await self._seat(pool, found):
+            settled = False
+        if settled and await self._tests.look(pool, self._standing(name, found), self._hosts[name]):
             settled = False
         return LOOK_SECONDS if settled else UNSETTLED_SECONDS
 
@@ -96,7 +106,9 @@ class WarmSpares:
     async def _workers(self, pool: GpuPool) -> list[Worker]:
         """Read afresh, what incidents have in hand last; a look-up that fails ends the look."""
         pods = await workers(self.ports.kube, pool)
-        hosts = {host.status.node_name or "": host for host in await self.ports.replacer.pool_hosts(pool)}
+        listed = await self.ports.replacer.pool_hosts(pool)
+        hosts = {host.status.node_name or "": host for host in listed}
+        self._hosts[pool.metadata.name] = listed
         slurm = {node.name: slurm_node_view(node) for node in await self.ports.slurm.nodes()}
         kept = {one.name: Reservation(one.nodes, one.end_time) for one in await self.ports.slurm.reservations()}
         taken = _in_hand(await self.state.incidents())
@@ -104,6 +116,7 @@ class WarmSpares:
         return [
             Worker(
                 name=pod.hostname,
+                node=pod.node_name,
                 place=place_of(pod, hosts, taken, owner),
                 ready=pod.ready,
                 cordoned=self._cordoned(pod),
@@ -113,6 +126,20 @@ class WarmSpares:
             for pod in pods
             if pod.hostname
         ]
+
+    def _standing(self, pool: str, found: list[Worker]) -> list[Standing]:
+        """Spares that could be taken at a strike, by their hosts."""
+        now = self.ports.clock.now()
+        workers_on = {worker.node: worker for worker in found if stands_by(worker) and protected(worker, now)}
+        standing: list[Standing] = []
+        for host in self._hosts[pool]:
+            worker, body = (
+                workers_on.get(host.status.node_name or ""),
+                self.state.node_bodies.get(host.status.node_name or ""),
+            )
+            if worker is not None and body is not None:
+                standing.append(Standing(host, worker, boot_id_of(body)))
+        return standing
 
     def _cordoned(self, pod: PodView) -> bool:
         node = self.state.nodes.get(pod.node_name)

@@ -26,6 +26,7 @@ from sparewheel.remediation.decide.policy import HEALING
 from sparewheel.remediation.decide.record import ended, is_open, started
 from sparewheel.remediation.decide.recovery import not_well
 from sparewheel.remediation.decide.slurm_return import may_restore
+from sparewheel.remediation.decide.spare_test import awaits_test
 from sparewheel.remediation.decide.treated import on_hold, planned
 from sparewheel.remediation.decide.veto import Sight, Verdict, veto_of
 
@@ -63,7 +64,7 @@ def _after_the_fence(remediation: Remediation, seen: Observations, situation: Si
     if by_name and may_restore(remediation, seen.slurm_node, seen.successors):
         return NodeStep((Todo(NodeAction.RESTORE_SLURM),))
     if started(remediation.status, NodeStage.REPLACED) and ended(remediation.status, NodeStage.DRAINED):
-        return _after_the_drain(remediation, seen.node)
+        return _after_the_drain(remediation, seen.node, situation)
     if isinstance(seen.node, Gone) or seen.node.uid != remediation.spec.node_uid:
         gone = isinstance(seen.node, Gone)
         return removed_step(remediation) or _removed_by_others(remediation, gone=gone)
@@ -267,9 +268,9 @@ def _proof_of_lost_host(remediation: Remediation) -> tuple[Todo, ...]:
     return (Todo(NodeAction.PROVE_OFF),)
 
 
-def _after_the_drain(remediation: Remediation, node: NodeView | Gone) -> NodeStep:
+def _after_the_drain(remediation: Remediation, node: NodeView | Gone, situation: Situation) -> NodeStep:
     record = remediation.status.replacement
-    if record.admitted_at is None:
+    if record.admitted_at is None or awaits_test(remediation, situation.pool):
         return wait_for(record.message or "the spare to pass its checks")
     if record.quarantined_at is None:
         same = isinstance(node, NodeView) and node.uid == remediation.spec.node_uid

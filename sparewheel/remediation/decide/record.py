@@ -274,6 +274,8 @@ def drop_spare(host: str, *, refused: bool, message: str) -> Change:
         record.choice = ""
         record.claimed_at = record.join_asked_at = record.joined_at = record.checked_at = None
         record.spare_was_off, record.spare_refused, record.spare_silent_since = False, False, None
+        record.test_asked_at = record.test_job_id = record.tested_at = None
+        record.test_failure, record.test_ill = "", False
         record.message = message
         if refused and host not in record.refused_hosts:
             record.refused_hosts.append(host)

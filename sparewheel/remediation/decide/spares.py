@@ -57,14 +57,12 @@ def next_spare_step(
 
     ``another_free``: another spare could take the place at once, and nothing is known against it.
     """
-    status, record = remediation.status, remediation.status.replacement
+    record = remediation.status.replacement
     if not is_open(remediation) or remediation.spec.dry_run or record.admitted_at is not None:
         return SpareStep(SpareAction.NONE, done=True)
-    stays = on_hold(remediation) or stays_first(remediation) or status.fence in {FenceKind.CORDON, FenceKind.JOBS}
-    if stays or not ended(status, NodeStage.FENCED):
-        return SpareStep(SpareAction.NONE, look_again_seconds=0.5)
-    if veto or asked_to_cancel(remediation):
-        return SpareStep(SpareAction.NONE, look_again_seconds=NO_SPARE_SECONDS)
+    early = _before_the_search(remediation, veto)
+    if early is not None:
+        return early
     if record.spare_host is None:
         waits = replacement_refused(remediation.metadata.name, remediation.spec.pool, pool, incidents, now, fleet)
         return SpareStep(SpareAction.NONE, waits, SLOT_SECONDS) if waits else SpareStep(SpareAction.CLAIM)
@@ -78,6 +76,18 @@ def next_spare_step(
         return SpareStep(SpareAction.TRY_ANOTHER, why)
     action = SpareAction.JOIN if record.joined_at is None else SpareAction.CHECK
     return SpareStep(action if record.checked_at is None else SpareAction.ADMIT)
+
+
+def _before_the_search(remediation: Remediation, veto: str) -> SpareStep | None:
+    status = remediation.status
+    stays = on_hold(remediation) or stays_first(remediation) or status.fence in {FenceKind.CORDON, FenceKind.JOBS}
+    if stays or not ended(status, NodeStage.FENCED):
+        return SpareStep(SpareAction.NONE, look_again_seconds=0.5)
+    if status.replacement.test_failure:
+        return SpareStep(SpareAction.GIVE_UP, status.replacement.test_failure)
+    if veto or asked_to_cancel(remediation):
+        return SpareStep(SpareAction.NONE, look_again_seconds=NO_SPARE_SECONDS)
+    return None
 
 
 def silent(record: ReplacementRecord, now: datetime) -> bool:

@@ -60,6 +60,8 @@ class Worker:
 
     name: str
     place: Place
+    node: str = ""
+    """The Node that it runs on; empty while it waits for one."""
     ready: bool = False
     """Its slurmd answers."""
     cordoned: bool = False

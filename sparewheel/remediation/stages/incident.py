@@ -120,6 +120,8 @@ class Incident:
     """When this controller first saw the incident fenced; reports heard after it are of the fenced node."""
     hold_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """The hold is changed and journalled by one track at a time: what was lifted is never put again by another."""
+    test_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """The spare's test job is asked for by one track at a time."""
     held: frozenset[str] = frozenset()
     """Slurm nodes that this controller last put behind the hold."""
     held_monotonic: float | None = None

@@ -12,7 +12,7 @@ from sparewheel.remediation.decide.observations import Gone
 from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
 from sparewheel.remediation.decide.rung_words import words_of
 from sparewheel.remediation.decide.sentences import fault_words
-from sparewheel.remediation.stages import takeover
+from sparewheel.remediation.stages import spare_test, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.replacer import BadNode, Check, Proof, UnfitError
 
@@ -183,9 +183,11 @@ async def check(incident: Incident) -> bool:
 
 async def give_up(incident: Incident, why: str, *, quarantine: bool = True) -> bool:
     """This spare is not fit: quarantined where it is ill, and in any case not tried again by this incident."""
-    host = _spare(incident)
+    host, tested = _spare(incident), incident.record.status.replacement
+    quarantine = quarantine and (tested.test_ill or not tested.test_failure)
     log.warning("%s: spare %s is refused: %s", incident.name, host, why)
     await takeover.put_back(incident)
+    await spare_test.put_back(incident)
     incident.lead()
     pool = await incident.pool()
     await incident.ports.replacer.give_up(pool, host, incident.owner, why, quarantine=quarantine)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.spare_test import SpareTest
 from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Proof, UnfitError
 
 __all__ = ["BadNode", "Check", "CheckResult", "Choice", "Proof", "Replacer", "UnfitError"]
@@ -25,6 +26,14 @@ class Replacer(Protocol):
 
     async def seat(self, pool: GpuPool, host: str) -> CheckResult:
         """Let the pool's workers run on a free spare that passes its checks; nothing else may."""
+        ...
+
+    async def note_test(self, pool: GpuPool, host: str, test: SpareTest) -> None:
+        """Write down how the last Slurm test job on a spare that stands by went."""
+        ...
+
+    async def quarantine_spare(self, pool: GpuPool, host: str, reason: str) -> None:
+        """A spare that stands by is ill. One that somebody has claimed meanwhile is left to them."""
         ...
 
     async def unseat(self, pool: GpuPool, host: str) -> None:

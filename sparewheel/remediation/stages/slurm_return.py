@@ -7,6 +7,8 @@ from sparewheel.kube.port import POD, KubeError
 from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
 from sparewheel.remediation.decide.record import disown_slurm, leave_slurm
 from sparewheel.remediation.decide.slurm_return import foreign, may_restore, reason_is_ours, taken_over_by
+from sparewheel.remediation.decide.spare_test import tests_cold
+from sparewheel.remediation.stages import spare_test
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.views import pod_view, slurm_node_view
 from sparewheel.slurm.port import SlurmError, SlurmNotFoundError
@@ -53,11 +55,27 @@ async def restore(incident: Incident) -> bool:
     if name is None or not may_restore(incident.record, node, successors):
         return False
     assert isinstance(node, SlurmNodeView)  # noqa: S101 - may_restore says so
+    tests = tests_cold((await incident.pool()).spec)
+    if not tests:
+        return await _into_service(incident, node)
+    async with incident.test_lock:  # two tracks bring it back
+        return await _into_service(incident, node, tests=True)
+
+
+async def _into_service(incident: Incident, node: SlurmNodeView, *, tests: bool = False) -> bool:
+    """``tests``: behind a reservation first, until its test job has passed."""
+    name, tested = node.name, incident.record.status.replacement.tested_at is not None
+    if tests and not tested and (incident.record.status.replacement.admitted_at is None):
+        return False
     if node.states & _OUT:
+        if tests and not tested and not await spare_test.protect(incident, name):
+            return False
         incident.lead()
         await incident.ports.slurm.set_node_state(name, ["RESUME"], "")
         node = slurm_node_view(await incident.ports.slurm.node(name))
     if node.states & _OUT or not node.registered:
+        return False
+    if tests and not await spare_test.passed(incident, node):
         return False
     return await incident.update(disown_slurm(name, incident.now()))
 

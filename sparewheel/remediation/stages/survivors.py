@@ -32,7 +32,8 @@ from sparewheel.slurm.port import Slurm, SlurmError, SlurmReservation, SlurmUnav
 
 RESERVATION_FLAGS = frozenset({"MAINT", "IGNORE_JOBS"})
 """MAINT: shown as maintenance, and may overlap others. IGNORE_JOBS: made although a job may be there."""
-RESERVATION_USERS = ("root",)
+RESERVATION_USERS = ("root", "slurm")
+"""slurm: our own jobs, which test a spare."""
 BEGUN = timedelta(seconds=60)
 """A reservation begins this long ago, so that a clock of ours that is ahead of Slurm's leaves no gap."""
 BEGIN_SECONDS = 3.0

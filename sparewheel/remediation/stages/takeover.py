@@ -19,12 +19,13 @@ from sparewheel.remediation.decide.ladder import stays_first
 from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
 from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, leave_slurm, replacement
 from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
+from sparewheel.remediation.decide.spare_test import fresh
 from sparewheel.remediation.decide.survivors import strikes
 from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, reservation_name
 from sparewheel.remediation.stages import survivors
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.replacer import Check
-from sparewheel.remediation.stages.views import pod_view, slurm_node_view
+from sparewheel.remediation.stages.views import node_view, pod_view, slurm_node_view
 from sparewheel.slurm.port import Slurm, SlurmError
 
 CLAIM_SECONDS = 3.0
@@ -76,7 +77,8 @@ async def _claim(incident: Incident, pool: GpuPool) -> None:
         if refused or bad is None:
             return
         nodes = {host.spec.host: host.status.node_name or "" for host in await replacer.pool_hosts(pool)}
-        others = [one for one, node in nodes.items() if node not in standing_by]
+        tested = await _tested(incident, pool)
+        others = [one for one, node in nodes.items() if node not in standing_by or one not in tested]
         host, why = await _first_fit(incident, pool, bad, others)
         if host is None:
             return
@@ -105,6 +107,20 @@ async def _first_fit(incident: Incident, pool: GpuPool, bad: str, others: Sequen
         await replacer.give_up(pool, choice.host, incident.owner, result.why, quarantine=False)
         passed_over.append(choice.host)
     return None, ""
+
+
+async def _tested(incident: Incident, pool: GpuPool) -> set[str]:
+    """Hosts whose Slurm test job passed within the hour, in this boot; all where the pool has no such test."""
+    hosts, rule = await incident.ports.replacer.pool_hosts(pool), pool.spec.spare_test
+    if rule is None or not rule.enabled:
+        return {host.spec.host for host in hosts}
+    found: set[str] = set()
+    for host in hosts:
+        body = incident.ports.fleet.node_body(host.status.node_name or "")
+        boot = "" if body is None else node_view(body).boot_id
+        if fresh(host.status.slurm_test, boot, incident.ports.clock.now()):
+            found.add(host.spec.host)
+    return found
 
 
 async def _standing_by(incident: Incident, pool: GpuPool) -> dict[str, str]:

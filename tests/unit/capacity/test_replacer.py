@@ -9,6 +9,7 @@ import pytest
 from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import NAMESPACE, SPARE_WARM, TAINT_JOINING, TAINT_SPARE
+from sparewheel.api.spare_test import SpareTest
 from sparewheel.capacity.checks import EVALUATE_SECONDS
 from sparewheel.capacity.claims import ClaimedError, owner_of
 from sparewheel.capacity.hosts import read_host
@@ -308,3 +309,21 @@ async def test_a_spare_that_does_not_answer_is_let_go_and_taken_last(scene: Scen
     yard.machines["gpu-3"].reachable = True
     assert (await replacer.claim_spare(pool, "remediation/other", "gpu-2", ())).host == "gpu-3"
     assert await replacer.join_spare(pool, "gpu-3", "remediation/other") == "gpu-3"
+
+
+async def test_a_spares_test_is_noted_and_a_spare_that_failed_it_is_quarantined(scene: Scene) -> None:
+    replacer, pool = scene.replacer, scene.pool
+    test = SpareTest(time=scene.clock.now(), boot_id="b", passed=True)
+    await replacer.note_test(pool, "gpu-3", test)
+    assert (await read_host(scene.kube, NAMESPACE, "gpu-3")).status.slurm_test == test
+    for _ in range(2):
+        await replacer.quarantine_spare(pool, "gpu-3", "its Slurm test job: exit code 1")
+    assert await scene.phase("gpu-3") == (HostPhase.QUARANTINED, None)
+    status = (await read_host(scene.kube, NAMESPACE, "gpu-3")).status
+    assert "exit code 1" in status.quarantine_reason
+
+
+async def test_a_spare_that_an_incident_claimed_meanwhile_is_left_to_it(scene: Scene) -> None:
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    await scene.replacer.quarantine_spare(scene.pool, "gpu-3", "its Slurm test job: exit code 1")
+    assert await scene.phase("gpu-3") == (HostPhase.SPARE, OWNER)

@@ -16,7 +16,7 @@ import pytest
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import SECRET, UnavailableError
 from sparewheel.slurm.client import SlurmClient
-from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmReservation, SlurmUnavailableError
+from sparewheel.slurm.port import BatchJob, SlurmError, SlurmNotFoundError, SlurmReservation, SlurmUnavailableError
 from sparewheel.slurm.token import FileToken, SecretToken
 from tests.support.clocks import StillClock
 
@@ -260,6 +260,59 @@ async def test_writes_say_what_they_should() -> None:
             {"comment": "why", "priority": {"set": True, "infinite": False, "number": 9}, "hold": False},
         ),
     ]
+
+
+TEST_JOB = BatchJob("probe", "gpu-2", "gpu", "sparewheel-spare-gpu-2", "#!/bin/sh\ntrue\n", gpus=8, minutes=2)
+
+
+async def test_a_job_of_our_own_is_submitted_whole() -> None:
+    """Names and types of the fields are those that slurmrestd 26.05.5 describes for v0.0.44."""
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, json={"job_id": 31, "step_id": "batch", "errors": [], "warnings": []})
+
+    async with client_of(answer) as client:
+        assert await client.submit_batch(TEST_JOB) == 31
+    (request,) = seen
+    assert (request.method, request.url.path) == ("POST", "/slurm/v0.0.44/job/submit")
+    job = json.loads(request.content)["job"]
+    assert (job["name"], job["required_nodes"], job["reservation"]) == ("probe", ["gpu-2"], "sparewheel-spare-gpu-2")
+    assert (job["requeue"], job["tres_per_node"], job["time_limit"]["number"]) == (False, "gres/gpu:8", 2)
+    assert job["script"].startswith("#!/bin/sh")
+    assert job["environment"], "slurmrestd refuses a job without one"
+
+
+async def test_a_submission_without_a_number_is_a_failure() -> None:
+    async with answering(200, {}) as client:
+        with pytest.raises(SlurmError, match="without a job's number"):
+            await client.submit_batch(TEST_JOB)
+    async with answering(500, {"errors": [problem(2052, "Access denied to requested reservation")]}) as client:
+        with pytest.raises(SlurmError, match="Access denied"):
+            await client.submit_batch(TEST_JOB)
+
+
+@pytest.mark.parametrize(
+    ("state", "raises"), [("COMPLETED", False), ("CANCELLED", False), ("RUNNING", True), ("PENDING", True)]
+)
+async def test_a_refused_cancel_is_done_when_the_job_has_ended(state: str, raises: bool) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "DELETE":
+            return httpx.Response(200, json={"errors": [problem(2021, "Job/step already completing or completed")]})
+        return httpx.Response(200, json={"jobs": [JOB | {"job_state": [state]}], "errors": []})
+
+    async with client_of(answer) as client:
+        if raises:
+            with pytest.raises(SlurmError, match="already completing"):
+                await client.cancel_job(27)
+        else:
+            await client.cancel_job(27)
+
+
+async def test_a_cancelled_job_that_is_gone_is_cancelled() -> None:
+    async with answering(200, {"errors": [problem(2017, "Invalid job id specified")]}) as client:
+        await client.cancel_job(27)
 
 
 async def test_a_field_left_out_with_a_warning_is_a_failure() -> None:
