@@ -15,12 +15,13 @@ from sparewheel.api.names import (
     SLINKY_NODE_CORDON_REASON,
     TAINT_FAULT,
 )
-from sparewheel.api.remediation import Outcome
+from sparewheel.api.remediation import NodeStage, Outcome
 from sparewheel.api.remediation_policy import RemediationPolicySpec, VetoEscalation, VetoRule
 from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.cli.common import CommandError
 from sparewheel.kube.port import NODE, Json
 from tests.support.fake_replacer import FakeHost
+from tests.support.mortal import Life, mortal_controller
 from tests.support.play import deletions, healed, playing, training, waits_for
 from tests.support.world import World, until
 
@@ -39,6 +40,20 @@ def no_trace(world: World, node: str = "gpu-1") -> None:
     assert TAINT_FAULT not in [taint["key"] for taint in taints]
     assert not body["spec"].get("unschedulable")
     assert not any(slurm.down for slurm in world.slurm.node_table.values())
+
+
+async def test_before_its_first_lines_its_begin_is_told_before_its_end() -> None:
+    world, life = World(), Life(die_at=0, when="after")
+    async with playing(world, mortal_controller(world, life, "first")):
+        world.break_gpu("gpu-1")
+        await life.dead.wait()
+        await cancel(world)
+    async with playing(world):
+        await until(lambda: [one["event"] for one in world.receiver.events.values()][-1:] == ["incident.closed"], 30)
+        assert [one["event"] for one in world.receiver.events.values()] == ["incident.detected", "incident.closed"]
+        assert world.record().status.outcome is Outcome.CANCELLED
+        assert [one.name for one in world.record().status.stages] == [NodeStage.DETECTED, NodeStage.CLOSED]
+        no_trace(world)
 
 
 async def test_while_it_waits_for_a_spare() -> None:

@@ -21,7 +21,7 @@ from sparewheel.remediation.decide.observations import NodeView
 from sparewheel.remediation.decide.record import close, ended, recovered, started
 from sparewheel.remediation.decide.rung_words import rungs_ahead
 from sparewheel.remediation.decide.sentences import cordon_reason
-from sparewheel.remediation.stages import slurm_return, survivors, takeover
+from sparewheel.remediation.stages import detected, slurm_return, survivors, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import node_view
 
@@ -203,6 +203,8 @@ def _requests(incident: Incident) -> set[str]:
 
 
 async def _end(incident: Incident, outcome: Outcome, message: str, cancelled_by: str = "") -> bool:
+    if not await detected.is_done(incident):
+        await detected.act(incident)  # called off before its first lines: it has a begin to tell all the same
     now = incident.now()
     routes = await incident.routes(EVENT_CLOSED, outcome=outcome)
     ended_now = close(outcome, now, message, cancelled_by)
