@@ -115,6 +115,10 @@ class CapacityProvider(Protocol):
         """All machines of the pool, whatever their state."""
         ...
 
+    async def other_healer(self) -> str:
+        """Who else changes the pool's machines, in words; empty only where it is known that nobody does."""
+        ...
+
     async def find_more(self, lacking: int) -> str:
         """No machine of the pool is free: ask for ``lacking`` more where the backend can.
 

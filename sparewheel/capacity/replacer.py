@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sparewheel.api.gpu_host import GpuHost, GpuHostStatus, HostPhase
-from sparewheel.api.gpu_pool import GpuPool
+from sparewheel.api.gpu_pool import CrusoeBackend, GpuPool
 from sparewheel.api.spare_test import SpareTest
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import trouble_of
@@ -57,6 +57,15 @@ class PoolReplacer:
         """Name of the pool's host that serves as ``node``."""
         hosts = await hosts_of(self.kube, pool.metadata.namespace or "", pool.metadata.name)
         return next((host.spec.host for host in hosts if host.status.node_name == node), None)
+
+    async def other_healer(self, pool: GpuPool) -> str:
+        """Who else heals the pool's nodes; empty only where it is known that nobody does.
+
+        Only a cloud has a healer of its own. Of the others not even a key is read: a fence waits for this.
+        """
+        if not isinstance(pool.spec.backend, CrusoeBackend):
+            return ""
+        return await (await self._site(pool)).provider.other_healer()
 
     async def pool_hosts(self, pool: GpuPool) -> list[GpuHost]:
         """The pool's hosts, read afresh."""

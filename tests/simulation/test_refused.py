@@ -6,8 +6,11 @@ import asyncio
 
 import pytest
 
+from sparewheel.api.remediation import NodeStage
+from sparewheel.capacity.port import CapacityError, UnreachableError
 from sparewheel.kube.port import POD, InvalidError
 from sparewheel.remediation.decide import spares
+from sparewheel.remediation.decide.record import started
 from sparewheel.remediation.decide.spares import SILENT_SECONDS
 from tests.support.play import healed, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until
@@ -98,3 +101,41 @@ async def test_what_the_api_server_forbids_is_shown() -> None:
         await until(lambda: len(waiting_messages(world)) == 1, 60)
         world.kube.faults.clear()
         await healed(world)
+
+
+OTHER = "cluster c: AutoClusters acts on XID_79, and a node has one healer, never two; nothing was done"
+
+
+@pytest.mark.parametrize("others", [OTHER, UnreachableError("AutoClusters configuration of cluster c: no answer")])
+async def test_where_another_may_heal_the_node_is_not_fenced_and_people_hear_of_it(
+    others: str | CapacityError,
+) -> None:
+    """Switched on at run time: a fence that nothing may follow would only end the job."""
+    world = World()
+    world.capacity.others = others
+    async with playing(world):
+        job = await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: len(waiting_messages(world)) == 1, 60)
+        await asyncio.sleep(120)
+        assert str(others) in shown(world)
+        assert len(waiting_messages(world)) == 1
+        node = world.node("gpu-1")
+        assert not node["spec"].get("unschedulable")
+        assert not node["spec"]["taints"]
+        assert not any(slurm.down or slurm.drain for slurm in world.slurm.node_table.values())
+        assert (job.state, job.restart_count) == ("RUNNING", 0)
+        world.capacity.others = ""
+        await healed(world)
+        await until(lambda: reported_attempt(job) == 1)
+
+
+async def test_a_healer_that_is_switched_on_after_the_fence_stops_no_unfenced_half() -> None:
+    """What was begun goes on to where the backend refuses it, and the strike is not left half done."""
+    world = World()
+    async with playing(world):
+        job = await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: bool(world.records()) and started(world.record().status, NodeStage.FENCED))
+        world.capacity.others = OTHER
+        await until(lambda: reported_attempt(job) == 1)

@@ -63,10 +63,18 @@ class FakeReplacer:
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     refused: dict[str, str] = field(default_factory=dict[str, str])
     """What the backend says instead of doing what is asked of a host; "" stands for all of them together."""
+    others: str | CapacityError = ""
+    """Who else heals the nodes, or why that can't be told."""
     _published: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
         return next((host.name for host in self.hosts.values() if host.node == node), None)
+
+    async def other_healer(self, pool: GpuPool) -> str:
+        await asyncio.sleep(0)
+        if isinstance(self.others, Exception):
+            raise self.others
+        return self.others
 
     async def pool_hosts(self, pool: GpuPool) -> list[GpuHost]:
         await asyncio.sleep(0)

@@ -106,6 +106,9 @@ class Yard:
         self.kube.put(NODE_HEALTH, body)
 
     # ------------------------------------------------------------------ the port
+    async def other_healer(self) -> str:
+        return ""
+
     async def find_more(self, lacking: int) -> str:
         return self.more
 

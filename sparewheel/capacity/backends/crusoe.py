@@ -71,6 +71,11 @@ class CrusoeProvider:
                 for host, vm in look.vms.items()
             ]
 
+    async def other_healer(self) -> str:
+        async with self._asking() as api:
+            cluster = (await api.pool(self.backend.node_pool_id)).cluster_id
+            return other_healer(cluster, await api.auto_clusters(cluster))
+
     async def find_more(self, lacking: int) -> str:
         """Raise the pool's count as far as its reservation goes. Out of Stock is a reason, not an error."""
         async with self._looking() as look:
@@ -212,13 +217,18 @@ class CrusoeProvider:
 
     @asynccontextmanager
     async def _looking(self) -> AsyncGenerator[_Look, None]:
+        async with self._asking() as api:
+            yield await self._read(api)
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncGenerator[CrusoeClient, None]:
         """Every error of the API comes out as the port's: no answer and no stock may be otherwise later."""
         credentials = Credentials(self.backend.access.key_id, self.secret_key)
         transport = Transport(self.backend.url, credentials, self.clock)
         client = CrusoeClient(transport, self.backend.project_id, self.clock, self.backend.operation_seconds)
         try:
             async with client as api:
-                yield await self._read(api)
+                yield api
         except (NoAnswerError, OutOfStockError, OperationForgottenError) as error:
             raise UnreachableError(str(error)) from error
         except CrusoeError as error:

@@ -56,6 +56,9 @@ class MachinesProvider:
             for machine in self.backend.machines
         ]
 
+    async def other_healer(self) -> str:
+        return ""
+
     async def find_more(self, lacking: int) -> str:
         """The inventory is all there is."""
         del lacking

@@ -51,6 +51,9 @@ class WarmProvider:
             for node in listing.items
         ]
 
+    async def other_healer(self) -> str:
+        return ""
+
     async def find_more(self, lacking: int) -> str:
         """The Nodes with the label are all there is."""
         del lacking

@@ -12,6 +12,7 @@ from sparewheel.api.names import (
 )
 from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, Trigger
 from sparewheel.api.remediation_policy import RemediationPolicyStatus
+from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import NODE, ConflictError, Json
 from sparewheel.remediation.decide.breaker import one_too_many, opened, opening_event
 from sparewheel.remediation.decide.events import EVENT_HELD, EVENT_WORSE
@@ -30,6 +31,7 @@ from sparewheel.remediation.decide.record import (
     own_slurm,
     put_job,
     remark,
+    started,
 )
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
 from sparewheel.remediation.decide.slurm_return import foreign, names_incident, slurm_reason
@@ -61,9 +63,11 @@ async def act(incident: Incident) -> bool:
     refused = await precondition(incident)
     if refused:
         raise PreconditionError(f"{incident.name} may not be fenced: {refused}")
-    incident.stage(begin(NodeStage.FENCED, incident.now()))
     action, fence = planned(incident.record), incident.record.status.fence
     jobs_alone = fence is FenceKind.JOBS or (fence is FenceKind.UNDECIDED and action is Action.RESTART_JOB)
+    if not jobs_alone and not started(incident.record.status, NodeStage.FENCED):
+        await _we_alone_heal(incident)
+    incident.stage(begin(NodeStage.FENCED, incident.now()))
     if not jobs_alone and incident.record.spec.trigger is not Trigger.NODE_REMOVED:
         await cordon(incident)
     match await _decide(incident, action):
@@ -77,6 +81,13 @@ async def act(incident: Incident) -> bool:
     incident.fenced_monotonic = incident.ports.clock.monotonic_seconds()
     await incident.update(end(NodeStage.FENCED, incident.now()))
     return True
+
+
+async def _we_alone_heal(incident: Incident) -> None:
+    """A fence that nothing may follow would only end jobs. A look-up that fails is not an answer: it is waited for."""
+    other = await incident.ports.replacer.other_healer(await incident.pool())
+    if other:
+        raise CapacityError(other)
 
 
 async def hold(incident: Incident) -> bool:

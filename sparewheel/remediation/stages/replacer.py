@@ -20,6 +20,10 @@ class Replacer(Protocol):
         """Name of the pool's host that serves as ``node``; None when it is not one of the pool's hosts."""
         ...
 
+    async def other_healer(self, pool: GpuPool) -> str:
+        """Who else heals the pool's nodes, in words; empty only where it is known that nobody does."""
+        ...
+
     async def pool_hosts(self, pool: GpuPool) -> list[GpuHost]:
         """The pool's hosts, read afresh."""
         ...

@@ -109,3 +109,19 @@ async def test_an_operation_that_names_no_vm_holds_up_all(scene: Scene) -> None:
     scene.yard.cloud.begin("x", dict, "REPLACE_NODE", cluster_id=CLUSTER)
     with pytest.raises(UnreachableError, match="under way"):
         await scene.provider(pool, 1).reboot("gpu-1")
+
+
+async def test_before_a_fence_it_is_told_who_else_heals(scene: Scene) -> None:
+    pool = scene.yard.pool(1)
+    provider = scene.provider(pool, 1)
+    assert await provider.other_healer() == ""
+    scene.yard.auto("detect_only")
+    assert await provider.other_healer() == ""
+    scene.yard.auto("REPLACE_NODE")
+    assert "AutoClusters acts on XID_79" in await provider.other_healer()
+    scene.yard.cloud.auto_clusters[CLUSTER] = {}
+    with pytest.raises(CapacityError, match="remediation_configs"):
+        await provider.other_healer()
+    scene.yard.server.trouble.faults.append(Fault("autoclusters/config", 403, times=9))
+    with pytest.raises(CapacityError, match="403"):
+        await provider.other_healer()
