@@ -79,8 +79,8 @@ def pending(platform: Platform, job: int) -> bool:
 
 def seconds_lost(platform: Platform, job: int, attempt: int = 1) -> float:
     """From the last save to the first new step."""
-    saved = [e["time"] for e in platform.events(job) if e["event"] == "saved" and e["attempt"] == attempt - 1]
     first = platform.await_event(job, "first_step", attempt)
+    saved = [e["time"] for e in platform.events(job) if e["event"] == "saved" and e["attempt"] == attempt - 1]
     return (datetime.fromisoformat(first["time"]) - datetime.fromisoformat(max(saved))).total_seconds()
 
 
