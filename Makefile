@@ -9,6 +9,7 @@ with = $(PYTHON) -m lab.toolchain run $(1) --
 
 .PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-training test-lab bench bench-lab soak lint format policy \
 	lab-up lab-down lab-status lab-reset setup env requirements clean
+.PHONY: ci-preview ci-up ci-drift tools
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,11 +50,20 @@ bench-lab: ## Measure on the data centre (root): a GPU's death to the first new 
 soak: ## Play 100,000 seeded schedules of faults and trouble in memory; SOAK="--minutes 10" for less, SOAK=--help for more.
 	@$(call with,python) python -m tests.soak $(SOAK)
 
-lint: ## Check style, types, layers, dependencies and shell scripts.
-	@$(call with,python) python -m lab.toolchain.lint
+lint: ## Check style, types, layers, dependencies, shell scripts and pipelines.
+	@$(call with,lint) python -m lab.toolchain.lint
 
 policy: ## Judge FILES (exported state, preview's JSON, manifests, a stack's file) by the rules of docs/policies.md.
 	@$(call with,python) python -m policies $(FILES)
+
+ci-preview: ## Say what an up of STACK would do and what the policies say; comments on the request in a pipeline.
+	@$(call with,stack) python -m pipelines preview --stack "$(STACK)"
+
+ci-up: ## Bring STACK up with the policies in the engine; goes on where an earlier one was cut off.
+	@$(call with,stack) python -m pipelines up --stack "$(STACK)"
+
+ci-drift: ## Check that STACK is as declared, in its state and in the cluster; tells ALERT_URL where it isn't.
+	@$(call with,stack) python -m pipelines drift --stack "$(STACK)"
 
 format: ## Rewrite the Python files in the project's style.
 	@$(call with,python) ruff format .
@@ -73,6 +83,9 @@ lab-reset: ## Bring every host of the data centre back to health and undo what w
 
 setup: ## Do all the set-up and nothing else.
 	@$(call with,lab) true
+
+tools: ## Set up only what pulumi and sparewheel need against a cluster of yours; no root, no data centre.
+	@$(call with,stack) true
 
 env: ## Print the shell lines that put the project's tools on your PATH; use it as: eval "$(make env)".
 	@$(PYTHON) -m lab.toolchain env

@@ -8,6 +8,8 @@ import time
 
 from lab.toolchain.paths import REPOSITORY
 
+GITLAB = ["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci", ".gitlab-ci.yml"]
+
 
 def main() -> int:
     """Run all checks; 0 only where every one is clean."""
@@ -16,7 +18,7 @@ def main() -> int:
         started = time.monotonic()
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         good = done.returncode == 0
-        print(f"{title:<14} {'clean' if good else 'NOT CLEAN'} ({time.monotonic() - started:.1f} s)", flush=True)
+        print(f"{title:<15} {'clean' if good else 'NOT CLEAN'} ({time.monotonic() - started:.1f} s)", flush=True)
         if not good:
             failed.append(title)
             print(f"{done.stdout}{done.stderr}", flush=True)
@@ -33,6 +35,8 @@ def checks() -> list[tuple[str, list[str]]]:
         ("pyright", ["pyright", "--pythonpath", sys.executable]),
         ("import-linter", ["lint-imports", "--no-cache"]),
         ("deptry", ["deptry", "."]),
+        ("actionlint", ["actionlint", "-color=false"]),
+        ("GitLab's schema", ["check-jsonschema", *GITLAB]),
     ]
     scripts = shell_scripts()
     return [*found, ("shellcheck", ["shellcheck", *scripts])] if scripts else found

@@ -36,7 +36,9 @@ def accepted(tool: Tool, chosen: dict[str, Path]) -> Path | None:
     if tool.beside is not None:
         first = chosen.get(tool.beside)
         candidate = first.resolve().parent / tool.name if first is not None else None
-        return candidate if candidate is not None and os.access(candidate, os.X_OK) else None
+        if candidate is not None and os.access(candidate, os.X_OK):
+            return candidate
+        return pulumi_plugin(tool.plugin, tool.version) if tool.plugin is not None else None
     found = find(tool.name) if tool.accepted is not None else None
     if found is None or tool.accepted is None:
         return None

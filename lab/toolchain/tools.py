@@ -40,6 +40,7 @@ class Tool:
     values: link-time values (`-X name=value`).
     accepted: which of the machine's own programs may be used instead; None: always build.
     beside: use the machine's own program when it lies in the same folder as this other, accepted one.
+    plugin: use the plugin of this name that Pulumi has fetched itself, in this `version`.
     copied: files of the module `copied_from` that the main of ours embeds, copied beside it for the build.
     """
 
@@ -51,6 +52,7 @@ class Tool:
     values: tuple[tuple[str, str], ...] = ()
     accepted: Accepted | None = None
     beside: str | None = None
+    plugin: str | None = None
     copied_from: str | None = None
     copied: tuple[str, ...] = field(default=())
 
@@ -130,6 +132,7 @@ _PULUMI = (
         expected_seconds=480,
         values=(("main.version", KUBERNETES_PROVIDER_VERSION),),
         beside="pulumi",
+        plugin="kubernetes",
         copied_from="github.com/pulumi/pulumi-kubernetes/provider/v4",
         copied=(
             "cmd/pulumi-resource-kubernetes/schema.json",
@@ -171,8 +174,19 @@ _KWOK = Tool(
     accepted=Accepted(("--version",), (0, 6, 0), (1, 0, 0)),
 )
 
+_ACTIONLINT = Tool(
+    name="actionlint",
+    module=f"{_MODULES}/actionlint",
+    package="github.com/rhysd/actionlint/cmd/actionlint",
+    version="1.7.12",
+    expected_seconds=20,
+    accepted=Accepted(("-version",), (1, 7, 0), (2, 0, 0)),
+)
+
 PROFILES: dict[str, tuple[Tool, ...]] = {
     "python": (),
+    "lint": (_ACTIONLINT,),
+    "stack": _PULUMI,
     "api": _API,
     "pulumi": (*_API, *_PULUMI),
     "lab": (*_API, *_PULUMI, *_CLUSTER),
