@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from stacks.base import CREDENTIALS_SECRET, Area
 from stacks.explain import explain
+from stacks.placeholders import to_fill_in
 from stacks.platform import Cluster, ExistingCluster, Images, ManifestsOperator, Operator, Storage
 from stacks.pools import Pool, shared_hosts
 from stacks.remediation import RemediationConfig
@@ -179,6 +180,9 @@ def parse(
 
     ``has_secret``: is there a secret of that name? ``has_manifests``: is there a folder of YAML files at that path?
     """
+    left = to_fill_in(raw)
+    if left:
+        raise ConfigError(_message(left, "still to be filled in"))
     try:
         config = StackConfig.model_validate({key: value for key, value in raw.items() if value is not None})
     except ValidationError as error:
@@ -199,6 +203,6 @@ def parse(
     return config
 
 
-def _message(lines: list[str]) -> str:
+def _message(lines: list[str], what: str = "wrong") -> str:
     count = "one setting is" if len(lines) == 1 else f"{len(lines)} settings are"
-    return "\n".join([f"{count} wrong in the stack's config:", *(f"  {line}" for line in lines)])
+    return "\n".join([f"{count} {what} in the stack's config:", *(f"  {line}" for line in lines)])
