@@ -8,6 +8,7 @@ from typing import Any
 
 from sparewheel.api.remediation import JobRecord, JobStage, NodeStage, Remediation
 from sparewheel.remediation.decide.rung_words import result_words
+from sparewheel.remediation.decide.sentences import job_sentence
 
 NODE_TRACK = "node"
 NOTIFIED = "notified"
@@ -82,4 +83,15 @@ def as_json(remediation: Remediation) -> dict[str, Any]:
         "fault": remediation.spec.fault.code,
         "outcome": remediation.status.outcome.value,
         "stages": [asdict(row) for row in rows(remediation)],
+    }
+
+
+def job_as_json(remediation: Remediation, job: JobRecord) -> dict[str, Any]:
+    """For scripts: what an incident did to one job, with the sentence that its user reads."""
+    return {
+        "remediation": remediation.metadata.name,
+        "node": remediation.spec.node,
+        "fault": remediation.spec.fault.code,
+        "sentence": job.message or job_sentence(remediation, job),
+        "job": job.model_dump(mode="json", by_alias=True, exclude_none=True),
     }

@@ -39,7 +39,7 @@ def show(context: typer.Context, output: Output = "table") -> None:
 
 @group.command()
 def close(
-    why: Annotated[str, typer.Option(help="what you found; stands in the policy")],
+    reason: Annotated[str, typer.Option(help="what you found; stands in the policy")],
     *,
     resume: Annotated[bool, typer.Option("--resume", help="fence the nodes that were only drained")] = False,
     skip_backlog: Annotated[bool, typer.Option("--skip-backlog", help="leave them drained")] = False,
@@ -47,15 +47,15 @@ def close(
     """Close it. Fences from now on count anew, so it opens again when too many follow."""
     if resume == skip_backlog:
         raise typer.BadParameter("say what becomes of the nodes that were only drained: --resume or --skip-backlog")
-    if not why.strip():
-        raise typer.BadParameter("--why is empty; say what you found")
+    if not reason.strip():
+        raise typer.BadParameter("--reason is empty; say what you found")
     backlog = Backlog.RESUME if resume else Backlog.SKIP
 
     async def command(kube: KubeClient) -> None:
         version, status = await _read(kube)
         if not status.breaker_open:
             raise CommandError("the breaker is closed already; nothing changed")
-        new = closed(status, getpass.getuser(), why.strip(), backlog, datetime.now(UTC))
+        new = closed(status, getpass.getuser(), reason.strip(), backlog, datetime.now(UTC))
         patch: Json = {
             "metadata": {"resourceVersion": version},
             "status": new.model_dump(mode="json", by_alias=True, exclude={"notify_test"}),
@@ -84,7 +84,7 @@ def words(status: RemediationPolicyStatus) -> str:
         since = format_time(status.breaker_since)[:19] if status.breaker_since else "?"
         return (
             f"The breaker is OPEN since {since}Z, by {status.tripped_by or '?'}: {status.message}.\n"
-            "Close it with `sparewheel breaker close --why ... --resume` (fence the nodes that were only drained) "
+            "Close it with `sparewheel breaker close --reason ... --resume` (fence the nodes that were only drained) "
             "or `--skip-backlog` (leave them drained)."
         )
     if status.closed_at is None:

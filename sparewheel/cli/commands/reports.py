@@ -101,13 +101,16 @@ def show_timeline(name: str, output: Output = "table") -> None:
     run(command)
 
 
-def why(job_id: Annotated[int, typer.Argument(metavar="JOBID")]) -> None:
+def why(job_id: Annotated[int, typer.Argument(metavar="JOBID")], output: Output = "table") -> None:
     """What ended the attempts of a Slurm job, whose fault it was, and how the job went on."""
 
     async def command(kube: KubeClient) -> None:
         records = await all_of(kube, REMEDIATION, Remediation)
         records.sort(key=lambda record: record.spec.fault.first_seen)
         found = [(record, job) for record in records for job in record.status.jobs if job.job_id == job_id]
+        if output == "json":
+            print_json([timeline.job_as_json(record, job) for record, job in found])
+            return
         if not found:
             out.print(
                 f"No incident of the platform touched job {job_id}. If it ended, it ended by itself, by its user or by "

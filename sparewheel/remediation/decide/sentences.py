@@ -181,7 +181,7 @@ def durations(remediation: Remediation) -> dict[str, float]:
 
 _BREAKER = (
     "Running jobs on them go on, perhaps on broken GPUs. It stays open until a person has looked: "
-    "`sparewheel breaker` shows it, `sparewheel breaker close --resume` fences the waiting nodes, "
+    "`sparewheel breaker` shows it, `sparewheel breaker close --reason ... --resume` fences the waiting nodes, "
     "`--skip-backlog` leaves them drained."
 )
 
