@@ -14,6 +14,7 @@ MEASUREMENTS = {
     "agent": "the agent: lines a second, memory, idle load",
     "replay": "`sparewheel replay` on a log of 1 GB",
     "events": "the controller's own work: events a second, without an API server",
+    "preview": "the first preview of a stack with 2,000 nodes",
     "scale": "the controller over 10,000 nodes on a real API server",
 }
 """Module under ``bench`` to what it measures."""

@@ -62,6 +62,12 @@ class Engine:
             why = errors_of(["".join(said)]) or f"pulumi {arguments[0]} ended with exit code {code}"
             raise EngineError(self._with_next_step(why))
 
+    def make(self) -> None:
+        """``pulumi stack init``. EngineError where it fails."""
+        done = self._run("stack", "init", self.stack)
+        if done.returncode != 0:
+            raise EngineError(self._with_next_step(errors_of([done.stderr]) or done.stderr.strip()))
+
     def interrupted(self) -> list[str]:
         """Resources whose creation, update or deletion an earlier run had begun when it was cut off."""
         done = self._run("stack", "export", "--stack", self.stack)

@@ -190,6 +190,6 @@ PROFILES: dict[str, tuple[Tool, ...]] = {
     "api": _API,
     "pulumi": (*_API, *_PULUMI),
     "lab": (*_API, *_PULUMI, *_CLUSTER),
-    "bench": (*_API, _KWOK),
+    "bench": (*_API, *_PULUMI, _KWOK),
 }
 """What each kind of work needs, from nothing but Python to the whole data centre."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pulumi
@@ -14,6 +15,7 @@ from stacks.config import ConfigError, parse
 from stacks.placeholders import to_fill_in
 from tests.components.conftest import KEY, MANIFESTS, Run
 from tests.components.test_policies import config_of, findings, registered
+from tests.support.canaries import leaks
 
 SECRETS = {"kubeconfig": "CANARY-kubeconfig", "oncall-url": "CANARY-url"}
 IMAGE = "registry.example/{}@sha256:" + "0123456789abcdef" * 4
@@ -63,6 +65,12 @@ def test_filled_in_it_previews_with_the_charts(run_stack: Run) -> None:
     assert [chart.name for chart in stack.of_type("helm.sh/v4:Chart")] == ["operator-crds", "operator"]
     assert stack.one(":GpuPool").inputs["spec"]["backend"]["kind"] == "warm"
     assert stack.one("PoolCapacity").protect
+
+
+def test_no_secret_is_registered_in_clear(run_stack: Run) -> None:
+    for resource in run_stack(filled_in(), SECRETS).resources:
+        text = json.dumps({k: v for k, v in resource.inputs.items() if k not in resource.secret_inputs})
+        assert leaks({f"{resource.type} {resource.name}": text}) == []
 
 
 def test_filled_in_it_keeps_every_rule(run_stack: Run) -> None:

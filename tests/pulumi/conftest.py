@@ -10,6 +10,15 @@ from pathlib import Path
 import pytest
 
 from lab.api_server import running_api_server
+from tests.pulumi.stack import ProjectStack
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_shows_a_secret() -> Iterator[None]:
+    """After each module: no output of Pulumi and no file of a backend shows a secret that was planted."""
+    ProjectStack.made.clear()
+    yield
+    assert [leak for stack in ProjectStack.made for leak in stack.leaks()] == []
 
 
 @pytest.fixture(scope="module")

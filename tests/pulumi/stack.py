@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import yaml
+
+from tests.support.canaries import files_under, leaks
 
 ROOT = Path(__file__).parents[2]
 PASSPHRASE = "only for this test"
@@ -58,14 +60,24 @@ class Done:
 
 
 class ProjectStack:
-    """One stack named `test`; each run may have another config."""
+    """One stack named `test`; each run may have another config. Its secrets hold the word that all are searched for."""
 
-    def __init__(self, folder: Path, program: str = WHOLE) -> None:
+    made: ClassVar[list[ProjectStack]] = []
+
+    def __init__(self, folder: Path, program: str = WHOLE, beside: ProjectStack | None = None) -> None:
+        """``beside``: a stack of another project, in that one's backend."""
+        self.made.append(self)
+        self.heard: dict[str, str] = {}
+        self.secrets: set[str] = set()
+        """Secrets of this stack that could not be made up, such as a key in a kubeconfig."""
         self.folder = folder / "project"
-        self.backend = folder / "backend"
+        self.backend = beside.backend if beside else folder / "backend"
         (self.folder / "stacks").mkdir(parents=True)
-        self.backend.mkdir()
-        (self.folder / "Pulumi.yaml").write_text((ROOT / "Pulumi.yaml").read_text())
+        self.backend.mkdir(exist_ok=True)
+        project = (ROOT / "Pulumi.yaml").read_text()
+        (self.folder / "Pulumi.yaml").write_text(
+            project.replace("name: sparewheel", "name: other") if beside else project
+        )
         (self.folder / "__main__.py").write_text(program)
         self.env = {
             **os.environ,
@@ -101,7 +113,13 @@ class ProjectStack:
             check=False,
             timeout=timeout_seconds,
         )
+        if "--show-secrets" not in arguments:
+            self.heard[f"run {len(self.heard) + 1}, pulumi {arguments[0]}"] = done.stdout + done.stderr
         return Done(done.returncode, done.stdout + done.stderr)
+
+    def leaks(self) -> list[str]:
+        """Where a secret is shown: in what Pulumi said, in the state, its history and its backups."""
+        return leaks({**self.heard, **files_under(self.backend)}, self.secrets)
 
     def good(self, *arguments: str) -> str:
         done = self.run(*arguments)

@@ -42,7 +42,7 @@ class World(Resource, module="tried", name="World"):
         super().__init__(Worldly(), name, {"text": text})
 
 
-World("w", "CANARY-declared")
+World("w", "text-declared")
 """
 WAITS = """
 from pulumi_command import local
@@ -94,12 +94,12 @@ def test_preview_up_and_drift(tmp_path: Path) -> None:
     quiet = pipeline(stack, "drift")
     assert (quiet.returncode, quiet.stdout) == (0, "test: no drift (2 resources)\n"), quiet.stderr
 
-    (stack.folder / "world").write_text("CANARY-found")
+    (stack.folder / "world").write_text("text-found")
     changed = pipeline(stack, "drift")
     assert changed.returncode == 1, changed.stderr
     assert "the cluster is other than what was last applied: 1 to update" in changed.stdout
     assert "World w (text)" in changed.stdout
-    assert "CANARY" not in shown.stdout + changed.stdout, "names only, never values"
+    assert "text-" not in shown.stdout + changed.stdout, "names only, never values"
     assert "ALERT_URL is not set" in changed.stderr
 
     (stack.folder / "world").unlink()

@@ -61,6 +61,7 @@ class PoolStack:
 
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         self.pulumi = ProjectStack(folder, ALONE + PROGRAM)
+        self.pulumi.secrets.add(json.loads(cluster.kubeconfig.read_text())["users"][0]["user"]["client-key-data"])
         self.cluster = cluster
         self.pool: dict[str, Any] = {
             "name": "gpu",

@@ -21,6 +21,7 @@ from sparewheel.remediation.decide.events import EVENT_DETECTED
 from sparewheel.remediation.stages import outbox
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.journal import Journal
+from tests.support.canaries import leaks
 from tests.support.incidents import fenced
 from tests.support.receivers import Request, certificates, mail_server, web
 from tests.support.world import World
@@ -91,7 +92,7 @@ async def test_no_secret_gets_into_a_record_or_a_log(
         root.handlers[:], root.level = before
     printed = capsys.readouterr()
     shown = printed.out + printed.err + str(record.to_wire())
-    assert "CANARY" not in shown
+    assert leaks({"log": printed.out + printed.err, "record": str(record.to_wire())}) == []
     errors = {message.route: message.last_error for message in record.status.outbox}
     assert "HTTP 404: team_archived at ***" in errors["hook"], "what is no secret is shown"
     assert "HTTP 404: team_archived" in errors["chat"]
