@@ -58,7 +58,7 @@ def measure(folder: Path) -> dict[str, float]:
     (folder / "__main__.py").write_text(PROGRAM, "utf-8")
     env = {
         **os.environ,
-        "PULUMI_BACKEND_URL": f"file://{folder / 'backend'}",
+        "PULUMI_BACKEND_URL": f"file://{folder / 'backend'}?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE": "only for this measurement",
         "PULUMI_HOME": str(folder / "home"),
     }

@@ -9,7 +9,13 @@ from typing import Final
 LOCK: Final = re.compile(r"created by (?P<user>\S+)@(?P<host>\S+) \(pid (?P<pid>\d+)\) at (?P<since>\S+)")
 """A self-managed backend's line about one lock."""
 
+_EMPTY_FILE: Final = (
+    "A killed job left an empty file beside the state. On a file backend remove {stack}.json.attrs where it is empty: "
+    "it is no state; `?metadata=skip` at the end of PULUMI_BACKEND_URL keeps Pulumi from writing such files."
+)
+
 _STEPS: Final = (
+    ("failed to load checkpoint: EOF", _EMPTY_FILE),
     ("no stack named", "Make the stack once: `pulumi stack init {stack}`."),
     ("PULUMI_ACCESS_TOKEN", "Say where the state is: set PULUMI_BACKEND_URL, or PULUMI_ACCESS_TOKEN for Pulumi Cloud."),
     ("passphrase", "Set PULUMI_CONFIG_PASSPHRASE (or PULUMI_CONFIG_PASSPHRASE_FILE) to this stack's passphrase."),
@@ -22,7 +28,7 @@ def next_step(error: str, stack: str, host: str, runs: Callable[[int], bool]) ->
         return _about_locks(error, stack, host, runs)
     if "Another update is currently in progress" in error or "another update is currently in progress" in error:
         return f"Wait for it. If its job was killed, `pulumi cancel --stack {stack}` ends it; then run this again."
-    return next((step.format(stack=stack) for sign, step in _STEPS if sign in error), "")
+    return next((step.replace("{stack}", stack) for sign, step in _STEPS if sign in error), "")
 
 
 def _about_locks(error: str, stack: str, host: str, runs: Callable[[int], bool]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policies.values import fields, items, number, text
+from policies.values import fields, items, leaves, number, text
 
 QUIET: Final = frozenset(("same", "read", "refresh", "read-discard", "discard"))
 """Operations that change nothing."""
@@ -73,8 +73,20 @@ def errors_of(messages: Iterable[str]) -> str:
 
 
 def _change(step: Mapping[str, Any]) -> Change:
-    reasons = items(step, "diffReasons") or items(step, "replaceReasons")
+    reasons = items(step, "diffReasons") or items(step, "replaceReasons") or _differing(step)
     return Change(text(step, "op"), short_name(text(step, "urn")), tuple(str(one) for one in reasons))
+
+
+def _differing(step: Mapping[str, Any]) -> list[str]:
+    """Paths of the inputs that differ; of the outputs, where the inputs are the same. None for what comes or goes."""
+    if not fields(step, "oldState") or not fields(step, "newState"):
+        return []
+    for part in ("inputs", "outputs"):
+        old, new = (dict(leaves(fields(step, state, part))) for state in ("oldState", "newState"))
+        found = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+        if found:
+            return found
+    return []
 
 
 def short_name(urn: str) -> str:

@@ -33,7 +33,7 @@ class EngineStack:
         (self.folder / "Pulumi.yaml").write_text(PROJECT)
         self._env = {
             **os.environ,
-            "PULUMI_BACKEND_URL": f"file://{backend}",
+            "PULUMI_BACKEND_URL": f"file://{backend}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE": "only for this test",
             "PULUMI_HOME": str(folder / "home"),
             "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -9,6 +9,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class ProjectStack:
         (self.folder / "__main__.py").write_text(program)
         self.env = {
             **os.environ,
-            "PULUMI_BACKEND_URL": f"file://{self.backend}",
+            "PULUMI_BACKEND_URL": f"file://{self.backend}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_HOME": str(folder / "home"),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
@@ -116,6 +117,20 @@ class ProjectStack:
         if "--show-secrets" not in arguments:
             self.heard[f"run {len(self.heard) + 1}, pulumi {arguments[0]}"] = done.stdout + done.stderr
         return Done(done.returncode, done.stdout + done.stderr)
+
+    def pipeline(self, step: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """``python -m pipelines STEP``, as `make ci-STEP` runs it."""
+        done = subprocess.run(
+            [sys.executable, "-m", "pipelines", step, "--stack", "test", "--project", str(self.folder)],
+            cwd=ROOT,
+            env={**self.env, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_SECONDS,
+        )
+        self.heard[f"run {len(self.heard) + 1}, pipelines {step}"] = done.stdout + done.stderr
+        return done
 
     def leaks(self) -> list[str]:
         """Where a secret is shown: in what Pulumi said, in the state, its history and its backups."""

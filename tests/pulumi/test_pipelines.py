@@ -7,7 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +55,25 @@ local.Command("waits", create="touch started; while [ ! -e go ]; do sleep 0.05; 
 """
 
 
-def pipeline(stack: ProjectStack, step: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pipelines", step, "--stack", "test", "--project", str(stack.folder)],
-        cwd=ROOT,
-        env={**stack.env, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+@contextmanager
+def alerts() -> Iterator[tuple[str, list[str]]]:
+    """The address of a webhook, and the texts that it got."""
+    texts: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            texts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/CANARY-hook", texts
+    server.shutdown()
+    server.server_close()
 
 
 def begun(stack: ProjectStack) -> subprocess.Popen[bytes]:
@@ -83,29 +96,31 @@ def locks(stack: ProjectStack) -> list[dict[str, Any]]:
 def test_preview_up_and_drift(tmp_path: Path) -> None:
     stack = ProjectStack(tmp_path, WORLD)
     page = tmp_path / "page.md"
-    shown = pipeline(stack, "preview", GITHUB_STEP_SUMMARY=str(page))
+    shown = stack.pipeline("preview", GITHUB_STEP_SUMMARY=str(page))
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "2 to create, 0 unchanged" in shown.stdout
     assert "**Policies** (production, 2 resources): no finding." in shown.stdout
     assert page.read_text() == (stack.folder / "build/ci/preview-test.md").read_text()
 
-    done = pipeline(stack, "up")
+    done = stack.pipeline("up")
     assert done.returncode == 0, done.stdout + done.stderr
-    quiet = pipeline(stack, "drift")
+    quiet = stack.pipeline("drift")
     assert (quiet.returncode, quiet.stdout) == (0, "test: no drift (2 resources)\n"), quiet.stderr
 
     (stack.folder / "world").write_text("text-found")
-    changed = pipeline(stack, "drift")
+    with alerts() as (url, texts):
+        changed = stack.pipeline("drift", ALERT_URL=url)
     assert changed.returncode == 1, changed.stderr
     assert "the cluster is other than what was last applied: 1 to update" in changed.stdout
     assert "World w (text)" in changed.stdout
     assert "text-" not in shown.stdout + changed.stdout, "names only, never values"
-    assert "ALERT_URL is not set" in changed.stderr
+    assert texts == [changed.stdout.rstrip("\n")], "people are told just what the job shows"
 
     (stack.folder / "world").unlink()
-    blind = pipeline(stack, "drift")
+    blind = stack.pipeline("drift")
     assert blind.returncode == 2, "a look that failed is neither drift nor the lack of it"
     assert "nothing is known about drift" in blind.stdout
+    assert "ALERT_URL is not set" in blind.stderr
 
 
 def test_a_killed_jobs_lock_is_named_and_the_next_up_converges(tmp_path: Path) -> None:
@@ -116,7 +131,7 @@ def test_a_killed_jobs_lock_is_named_and_the_next_up_converges(tmp_path: Path) -
     assert job.wait(timeout=30) == 2
     (stack.folder / "go").touch()
 
-    refused = pipeline(stack, "up")
+    refused = stack.pipeline("up")
     assert refused.returncode == 2
     assert f"process {owner['pid']}" in refused.stderr
     assert "it was killed and left its lock" in refused.stderr
@@ -125,8 +140,8 @@ def test_a_killed_jobs_lock_is_named_and_the_next_up_converges(tmp_path: Path) -
     stack.good("cancel", "--yes", "test")
     engine = Engine(stack.folder, "test", stack.env)
     assert [name.split()[-1] for name in engine.interrupted()] == ["waits"]
-    assert "an `up` was cut off at command:local:Command waits" in pipeline(stack, "drift").stdout
-    again = pipeline(stack, "up")
+    assert "an `up` was cut off at command:local:Command waits" in stack.pipeline("drift").stdout
+    again = stack.pipeline("up")
     assert again.returncode == 0, again.stdout + again.stderr
     assert engine.interrupted() == []
     assert locks(stack) == []

@@ -62,7 +62,7 @@ def test_another_stack_reads_the_outputs_and_the_kubeconfig_stays_secret(
     reader.secrets.add(json.loads(api_server.read_text())["users"][0]["user"]["client-key-data"])
     reader.up()
     outputs = json.loads(reader.good("stack", "output", "--json"))
-    assert outputs == {"kubeconfig": "[secret]", "login": "ssh login.example", "pools": []}
+    assert outputs == {"kubeconfig": "[secret]", "login": "ssh -p 30022 USER@login.example", "pools": []}
     revealed = json.loads(reader.good("stack", "output", "--json", "--show-secrets"))
     assert revealed["kubeconfig"] == api_server.read_text()
     assert reader.leaks() == []

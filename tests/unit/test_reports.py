@@ -50,6 +50,30 @@ def test_every_report_has_its_link_and_one_fate() -> None:
     assert not set(links[0]) & set(links[1])
 
 
+PULUMI = {
+    "pulumi/pulumi": (
+        2012, 2721, 3012, 4265, 6465, 7453, 7682, 7795, 7809, 7960, 8459, 8559, 10040, 12259, 12401, 12738, 13830,
+        16175, 24338,
+    ),
+    "pulumi/pulumi-kubernetes": (
+        694, 1148, 1567, 1568, 1739, 2236, 2300, 2374, 2404, 2926, 3027, 3179, 3284, 3590, 4019,
+    ),
+    "pulumi/pulumi-command": (104, 199),
+    "pulumi/pulumi-kubernetes-operator": (786, 1105),
+    "pulumi/pulumi-policy": (258,),
+    "pulumi/docs": (14437,),
+    "pulumi/pulumi-azure-native": (4516,),
+    "aws/karpenter-provider-aws": (6870,),
+}  # fmt: skip
+"""What users of Pulumi reported and what was gone through: none may get lost between the two tables."""
+
+
+def test_every_report_of_pulumis_users_stands_in_one_of_the_tables() -> None:
+    links = {link for row in (*TESTED, *NOT_APPLICABLE) for link in LINK.findall(row[0])}
+    wanted = {f"https://github.com/{repository}/issues/{one}" for repository, all_ in PULUMI.items() for one in all_}
+    assert wanted - links == set()
+
+
 def test_what_does_not_apply_says_why_in_a_sentence() -> None:
     for row in NOT_APPLICABLE:
         assert len(row) == 2

@@ -34,6 +34,16 @@ def test_changes_are_named_by_type_and_name_with_their_inputs() -> None:
     assert summary.headline(look) == "1 to update, 1 unchanged"
 
 
+def test_what_differs_is_found_where_the_engine_does_not_say_it() -> None:
+    """As for Kubernetes objects in a refresh."""
+    old = {"inputs": {"spec": {"size": 2, "selector": {"a": "b"}}}, "outputs": {"metadata": {"resourceVersion": "1"}}}
+    new = {"inputs": {"spec": {"size": 1, "selector": {"a": "b"}}}, "outputs": {"metadata": {"resourceVersion": "2"}}}
+    look = read_look(0, answer(step("update", oldState=old, newState=new)), "")
+    assert look.changes[0].fields == ("spec.size",)
+    look = read_look(0, answer(step("update", oldState={"outputs": {"a": {"b": 1}}}, newState={"outputs": {}})), "")
+    assert look.changes[0].fields == ("a.b",)
+
+
 def test_what_refresh_finds_unchanged_is_no_change() -> None:
     assert read_look(0, answer(step("refresh"), step("read"), same=2), "").changes == ()
 
@@ -96,6 +106,7 @@ def test_a_lock_is_named_with_its_owner_and_the_next_step(host: str, alive: bool
         ("no stack named 'prod' found", "pulumi stack init prod"),
         ("PULUMI_ACCESS_TOKEN must be set for login", "PULUMI_BACKEND_URL"),
         ("get stack secrets manager: incorrect passphrase", "PULUMI_CONFIG_PASSPHRASE"),
+        ("failed to load checkpoint: EOF", "remove prod.json.attrs where it is empty"),
         ("[409] Conflict: Another update is currently in progress.", "pulumi cancel --stack prod"),
     ],
 )
