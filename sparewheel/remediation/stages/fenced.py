@@ -16,23 +16,11 @@ from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import NODE, ConflictError, Json
 from sparewheel.remediation.decide.breaker import one_too_many, opened, opening_event
 from sparewheel.remediation.decide.events import EVENT_HELD, EVENT_WORSE
+from sparewheel.remediation.decide.fence_record import fence_again, fence_decided, own_cordon, own_slurm
+from sparewheel.remediation.decide.job_records import list_jobs, put_job
 from sparewheel.remediation.decide.jobs import only_hit, struck, victims
 from sparewheel.remediation.decide.observations import SlurmNodeView, Unknown
-from sparewheel.remediation.decide.record import (
-    Change,
-    begin,
-    chain,
-    end,
-    ended,
-    fence_again,
-    fence_decided,
-    list_jobs,
-    own_cordon,
-    own_slurm,
-    put_job,
-    remark,
-    started,
-)
+from sparewheel.remediation.decide.record import Change, begin, chain, end, ended, remark, started
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
 from sparewheel.remediation.decide.slurm_return import foreign, names_incident, slurm_reason
 from sparewheel.remediation.decide.treated import planned

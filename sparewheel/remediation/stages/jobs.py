@@ -5,9 +5,10 @@ from __future__ import annotations
 from sparewheel.api.remediation import JobRecord, NodeStage
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_JOB
+from sparewheel.remediation.decide.job_records import put_job
 from sparewheel.remediation.decide.jobs import Followed, JobAction, follow
 from sparewheel.remediation.decide.observations import Gone, JobView
-from sparewheel.remediation.decide.record import ended, put_job
+from sparewheel.remediation.decide.record import ended
 from sparewheel.remediation.decide.sentences import needs_action, with_comment
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.views import job_view

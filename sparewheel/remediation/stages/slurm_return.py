@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sparewheel.api.names import SLINKY_POD_HOSTNAME
 from sparewheel.kube.port import POD, KubeError
+from sparewheel.remediation.decide.fence_record import disown_slurm, leave_slurm
 from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
-from sparewheel.remediation.decide.record import disown_slurm, leave_slurm
 from sparewheel.remediation.decide.slurm_return import foreign, may_restore, reason_is_ours, taken_over_by
 from sparewheel.remediation.decide.spare_test import tests_cold
 from sparewheel.remediation.stages import spare_test

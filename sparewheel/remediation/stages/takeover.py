@@ -15,9 +15,10 @@ from sparewheel.api.remediation import NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, Kube, KubeError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
+from sparewheel.remediation.decide.fence_record import disown_slurm, leave_slurm
 from sparewheel.remediation.decide.ladder import stays_first
 from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
-from sparewheel.remediation.decide.record import Change, begin_once, disown_slurm, leave_slurm, replacement
+from sparewheel.remediation.decide.record import Change, begin_once, replacement
 from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
 from sparewheel.remediation.decide.spare_test import fresh
 from sparewheel.remediation.decide.survivors import strikes

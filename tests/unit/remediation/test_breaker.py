@@ -18,9 +18,10 @@ from sparewheel.remediation.decide.breaker import (
     opened,
     struck_after_all,
 )
+from sparewheel.remediation.decide.fence_record import fence_again
 from sparewheel.remediation.decide.next_step import NodeAction, Situation, next_step
 from sparewheel.remediation.decide.observations import Observations
-from sparewheel.remediation.decide.record import end, ended, fence_again
+from sparewheel.remediation.decide.record import end, ended
 from tests.support.incidents import at, fault, fenced, node, pool, remediation
 
 CLOSED = RemediationPolicyStatus()

@@ -15,8 +15,10 @@ from sparewheel.kube.port import REMEDIATION, UnavailableError
 from sparewheel.notify.port import Event, NotifyError
 from sparewheel.remediation.decide.deliveries import LAPSE, delivered, enqueue, queued
 from sparewheel.remediation.decide.events import EVENT_CLOSED, EVENT_DETECTED
+from sparewheel.remediation.decide.fence_record import fence_decided
 from sparewheel.remediation.decide.grouping import HOLD_ATTEMPTS
-from sparewheel.remediation.decide.record import close, end, fence_decided, list_jobs
+from sparewheel.remediation.decide.job_records import list_jobs
+from sparewheel.remediation.decide.record import close, end
 from sparewheel.remediation.stages import outbox
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.journal import Journal

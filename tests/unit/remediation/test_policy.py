@@ -14,10 +14,11 @@ from sparewheel.api.names import ANNOTATION_CANCEL
 from sparewheel.api.remediation import FenceKind, Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.faults.patterns import closest_first
+from sparewheel.remediation.decide.fence_record import fence_again
 from sparewheel.remediation.decide.next_step import NodeAction, Situation, next_step
 from sparewheel.remediation.decide.observations import HealthView, Observations
 from sparewheel.remediation.decide.policy import ACTING, repeated, ruling, severity
-from sparewheel.remediation.decide.record import fence_again, fold, recovered
+from sparewheel.remediation.decide.record import fold, recovered
 from sparewheel.remediation.decide.silence import Silence
 from sparewheel.remediation.decide.treated import news, planned, treated_before
 from sparewheel.remediation.decide.triage import Fold, New, Report, triage

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sparewheel.api.faults import Fault
 from sparewheel.api.remediation import FenceKind, JobRecord, NodeStage, Outcome, RemediationStatus, Trigger
 from sparewheel.remediation.decide import deliveries as post
+from sparewheel.remediation.decide import fence_record, job_records
 from sparewheel.remediation.decide import record as journal
 from sparewheel.remediation.decide.sentences import (
     cordon_reason,
@@ -33,7 +34,7 @@ changes = st.one_of(
     st.builds(post.delivered, KEYS, st.integers(0, 500).map(at)),
     st.builds(post.delivery_failed, KEYS, st.just(at(2)), st.just("503"), permanent=st.booleans()),
     st.builds(post.give_up, KEYS, st.just(at(9)), st.just("a day")),
-    st.builds(journal.fence_decided, st.sampled_from(list(FenceKind))),
+    st.builds(fence_record.fence_decided, st.sampled_from(list(FenceKind))),
     st.builds(journal.close, st.sampled_from([Outcome.HEALED, Outcome.CANCELLED]), st.just(at(600)), st.just("end")),
 )
 
@@ -73,21 +74,21 @@ def test_changes_leave_what_they_were_given_alone(steps: list[journal.Change]) -
 
 def test_what_is_known_about_a_job_stays() -> None:
     first = JobRecord(job_id=7, requeued_at=at(5))
-    status = journal.list_jobs([first], at(1))(RemediationStatus())
-    status = journal.list_jobs([JobRecord(job_id=7), JobRecord(job_id=8)], at(2))(status)
+    status = job_records.list_jobs([first], at(1))(RemediationStatus())
+    status = job_records.list_jobs([JobRecord(job_id=7), JobRecord(job_id=8)], at(2))(status)
     assert [job.requeued_at for job in status.jobs] == [at(5), None]
     assert status.jobs_listed_at == at(1)
-    status = journal.put_job(JobRecord(job_id=7, requeued_at=at(9), closed=True))(status)
+    status = job_records.put_job(JobRecord(job_id=7, requeued_at=at(9), closed=True))(status)
     assert status.jobs[0].requeued_at == at(5)
-    assert journal.put_job(JobRecord(job_id=7, message="later"))(status).jobs[0].message == "", "closed is closed"
+    assert job_records.put_job(JobRecord(job_id=7, message="later"))(status).jobs[0].message == "", "closed is closed"
 
 
 def test_a_strike_done_again_before_the_fence_is_done_gives_the_whole_grace_again() -> None:
-    status = journal.own_slurm("gpu-0", at(1), at(-5), "")(RemediationStatus())
-    status = journal.own_slurm("gpu-0", at(30), at(20), "x")(status)
+    status = fence_record.own_slurm("gpu-0", at(1), at(-5), "")(RemediationStatus())
+    status = fence_record.own_slurm("gpu-0", at(30), at(20), "x")(status)
     assert (status.owned.slurm_struck_at, status.owned.slurmd_started_before) == (at(30), at(-5))
     status = journal.end(NodeStage.FENCED, at(31))(status)
-    assert journal.own_slurm("gpu-0", at(60), None, "")(status).owned.slurm_struck_at == at(30)
+    assert fence_record.own_slurm("gpu-0", at(60), None, "")(status).owned.slurm_struck_at == at(30)
 
 
 def test_a_veto_that_comes_back_goes_on_in_one_line() -> None:

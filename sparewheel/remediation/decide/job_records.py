@@ -1,0 +1,43 @@
+"""The journal of the struck jobs: listed once, and what is set stays. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from sparewheel.api.remediation import JobRecord, RemediationStatus
+from sparewheel.remediation.decide.record import Change, copy
+
+
+def list_jobs(jobs: Iterable[JobRecord], now: datetime) -> Change:
+    """Add jobs not yet known; what is recorded about a job stays."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        known = {job.job_id for job in new.jobs}
+        new.jobs.extend(job for job in jobs if job.job_id not in known)
+        new.jobs_listed_at = new.jobs_listed_at or now
+        return new
+
+    return change
+
+
+def put_job(job: JobRecord) -> Change:
+    """Put a newer record of a job; a closed record and times already set stay as they are."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        new.jobs = [_merged(old, job) if old.job_id == job.job_id else old for old in new.jobs]
+        return new
+
+    return change
+
+
+_JOB_TIMES = ("stopping_at", "requeued_at", "started_at", "resumed_at")
+
+
+def _merged(old: JobRecord, new: JobRecord) -> JobRecord:
+    if old.closed:
+        return old
+    kept = {name: getattr(old, name) for name in _JOB_TIMES if getattr(old, name) is not None}
+    return new.model_copy(update=kept, deep=True)
