@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from sparewheel.api.base import format_time
 from sparewheel.api.gpu_host import GpuHost, HostPhase
@@ -22,7 +21,8 @@ from sparewheel.capacity.choose import need_of, spares_in_order
 from sparewheel.capacity.claims import INCIDENT, claim_first, let_go, owner_of
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE, entering, hosts_of, read_host, sync_hosts
 from sparewheel.capacity.nodes import has_taint, nodes_of
-from sparewheel.capacity.plan import Plan, View, make_plan, pool_owner
+from sparewheel.capacity.plan import View, make_plan, pool_owner
+from sparewheel.capacity.pool_report import SETTLED_LOOK_SECONDS, ReconcileResult, Run, report
 from sparewheel.capacity.port import CapacityError, CapacityProvider, Check, Proof, UnreachableError
 from sparewheel.capacity.providers import provider_for
 from sparewheel.capacity.requests import serve_requests
@@ -33,36 +33,10 @@ from sparewheel.kube.port import GPU_HOST, GPU_POOL, REMEDIATION, Json, Kube, No
 from sparewheel.remediation.decide.record import is_open
 
 log = logging.getLogger("sparewheel.capacity")
-LOOK_SECONDS: Final = 1.0
-SETTLED_LOOK_SECONDS: Final = 60.0
 AT_ONCE: Final = 8
 """Machines joined side by side."""
 CHECK_DEADLINE_SECONDS: Final = 600.0
 """A host gets this long to boot, and again to pass its checks once it joined; then another is taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReconcileResult:
-    """``settled``: the pool is as its spec says and nothing is on its way."""
-
-    settled: bool
-    message: str
-    look_again_seconds: float = LOOK_SECONDS
-
-
-@dataclass(slots=True)
-class _Run:
-    site: Site
-    owner: str
-    idle: Idle
-    hosts: list[GpuHost]
-    plan: Plan
-    notes: list[str] = field(default_factory=list[str])
-    """What is waited for, in words."""
-    errors: list[CapacityError] = field(default_factory=list[CapacityError])
-
-    def host(self, name: str) -> GpuHost:
-        return next(host for host in self.hosts if host.spec.host == name)
 
 
 async def reconcile_pool(
@@ -104,10 +78,10 @@ async def _reconcile(site: Site, idle: Idle) -> ReconcileResult:
     await _together([_drained(run, name) for name in (*run.plan.drain, *run.plan.draining)])
     await _together([_warm_up(run, name) for name in run.plan.warm_up])
     run.notes += await look_at_spares(site)
-    return await _report(run)
+    return await report(run)
 
 
-async def _look(site: Site, idle: Idle) -> _Run:
+async def _look(site: Site, idle: Idle) -> Run:
     """Read everything afresh; any look-up that fails ends the call before anything is done."""
     kube, pool = site.kube, site.pool
     inventory = await site.provider.list_hosts()
@@ -133,10 +107,10 @@ async def _look(site: Site, idle: Idle) -> _Run:
         joining=[name for name, node in nodes.items() if has_taint(node, TAINT_JOINING)],
         now=site.clock.now(),
     )
-    return _Run(site, pool_owner(pool.metadata.name), idle, hosts, make_plan(view))
+    return Run(site, pool_owner(pool.metadata.name), idle, hosts, make_plan(view))
 
 
-async def _tidy(run: _Run) -> None:
+async def _tidy(run: Run) -> None:
     """What is left over: claims of closed incidents, hosts that left the inventory, marks of replacements done."""
     kube, space = run.site.kube, run.site.namespace
     for name in run.plan.lost:
@@ -164,7 +138,7 @@ async def _tidy(run: _Run) -> None:
             continue
 
 
-async def _claim_more(run: _Run) -> None:
+async def _claim_more(run: Run) -> None:
     """Claim the spares that are lacking; they are brought in by this call already."""
     for _ in range(run.plan.claim):
         hosts = await hosts_of(run.site.kube, run.site.namespace, run.site.pool.metadata.name)
@@ -180,7 +154,7 @@ async def _claim_more(run: _Run) -> None:
         run.plan.bring_in.append(host.spec.host)
 
 
-async def _bring_in(run: _Run, name: str) -> None:
+async def _bring_in(run: Run, name: str) -> None:
     """Join, check, admit: as far as it goes now."""
     site = run.site
     host = await read_host(site.kube, site.namespace, name)
@@ -207,7 +181,7 @@ async def _bring_in(run: _Run, name: str) -> None:
         run.notes.append(f"{name} waits for {result.why}")
 
 
-async def _out_of_reach(run: _Run, name: str, error: UnreachableError) -> None:
+async def _out_of_reach(run: Run, name: str, error: UnreachableError) -> None:
     """A machine that is switched on may be booting: it is waited for. Any other gives way to another spare."""
     site = run.site
     log.warning("pool %s: %s", site.pool.metadata.name, error)
@@ -223,7 +197,7 @@ def _overdue(host: GpuHost, clock: Clock) -> bool:
     return since is not None and (clock.now() - since).total_seconds() > CHECK_DEADLINE_SECONDS
 
 
-async def _put_back(run: _Run, name: str) -> None:
+async def _put_back(run: Run, name: str) -> None:
     host = await read_host(run.site.kube, run.site.namespace, name)
     owner = owner_of(host)
     if owner is None:
@@ -235,11 +209,11 @@ async def _put_back(run: _Run, name: str) -> None:
     run.notes.append(f"{name} goes back to the spares")
 
 
-def _why(run: _Run, name: str) -> str:
+def _why(run: Run, name: str) -> str:
     return "replaced on request" if name in run.plan.replaced else "leaves the pool"
 
 
-async def _drained(run: _Run, name: str) -> None:
+async def _drained(run: Run, name: str) -> None:
     """Once no job is on it, the host goes out: to quarantine when a person wanted it replaced, else to the spares."""
     site = run.site
     host = await read_host(site.kube, site.namespace, name)
@@ -263,7 +237,7 @@ async def _drained(run: _Run, name: str) -> None:
     run.notes.append(f"{name} left")
 
 
-async def _warm_up(run: _Run, name: str) -> None:
+async def _warm_up(run: Run, name: str) -> None:
     """Join a free spare ahead of need, tainted as spare."""
     site = run.site
     spare, clock = [run.host(name)], site.clock
@@ -297,47 +271,3 @@ async def _together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
     for result in results:
         if isinstance(result, BaseException):
             raise result
-
-
-async def _report(run: _Run) -> ReconcileResult:
-    """The pool's status from its hosts as they are now, and whether anything is left to do."""
-    site, pool = run.site, run.site.pool
-    hosts = await hosts_of(site.kube, site.namespace, pool.metadata.name)
-    count = {phase: sum(host.status.phase is phase for host in hosts) for phase in HostPhase}
-    lacking = run.plan.claim
-    settled = run.plan.settled and not run.notes
-    counts = f"{count[HostPhase.ACTIVE]} of {pool.spec.size} active, {count[HostPhase.SPARE]} spare"
-    message = "; ".join([counts, *run.notes])
-    if lacking:
-        message += f"; {lacking} more wanted but no spare is free"
-    await _write_status(run, count, message, settled=settled)
-    if lacking and not run.plan.bring_in and not run.plan.draining and not run.notes:
-        raise CapacityError(_too_few(pool, hosts, lacking))
-    return ReconcileResult(settled, message, SETTLED_LOOK_SECONDS if settled else LOOK_SECONDS)
-
-
-def _too_few(pool: GpuPool, hosts: Sequence[GpuHost], lacking: int) -> str:
-    out = [f"{host.spec.host} ({host.status.reason})" for host in hosts if host.status.phase is HostPhase.QUARANTINED]
-    also = f"; quarantined: {', '.join(out)}" if out else ""
-    return (
-        f"pool {pool.metadata.name} asks for {pool.spec.size} nodes, {lacking} more than its {len(hosts)} machines can "
-        f"give{also}; add machines to its backend, repair those quarantined, or ask for fewer"
-    )
-
-
-async def _write_status(run: _Run, count: dict[HostPhase, int], message: str, *, settled: bool) -> None:
-    """``observedGeneration`` is the generation that the pool has come to; written only when something changed."""
-    pool, site = run.site.pool, run.site
-    observed = pool.metadata.generation if settled else pool.status.observed_generation
-    wanted: Json = {
-        "observedGeneration": observed or 0,
-        "active": count[HostPhase.ACTIVE],
-        "spare": count[HostPhase.SPARE],
-        "quarantined": count[HostPhase.QUARANTINED],
-        "message": message,
-    }
-    present = cast("Json", pool.to_wire().get("status", {}))
-    if any(present.get(key) != value for key, value in wanted.items()):
-        site.before_write()
-        wanted["updatedTime"] = format_time(site.clock.now())
-        await site.kube.merge_patch(GPU_POOL, pool.metadata.name, {"status": wanted}, site.namespace, "status")

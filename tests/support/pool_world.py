@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import NAMESPACE
-from sparewheel.capacity.reconcile import ReconcileResult, reconcile_pool
+from sparewheel.capacity.pool_report import ReconcileResult
+from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, Kube
 from tests.support.clocks import StillClock
