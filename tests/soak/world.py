@@ -130,7 +130,8 @@ class SoakWorld(World):
 def _holds_slot(body: Json) -> bool:
     status: Json = body.get("status") or {}
     replacement: Json = status.get("replacement") or {}
-    return status.get("outcome", "Open") == "Open" and bool(replacement.get("claimedAt"))
+    under_way = bool(replacement.get("claimedAt")) and not replacement.get("quarantinedAt")
+    return status.get("outcome", "Open") == "Open" and under_way
 
 
 def _serves(node: Json) -> bool:

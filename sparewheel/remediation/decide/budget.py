@@ -36,8 +36,13 @@ class FleetLimits:
 
 
 def holds_slot(remediation: Remediation) -> bool:
-    """An open incident that has claimed a spare takes one of its pool's replacement slots until it closes."""
-    return is_open(remediation) and remediation.status.replacement.claimed_at is not None
+    """An open incident that has claimed a spare takes one of its pool's replacement slots until the bad host is out.
+
+    Not until it closes: its Slurm node's worker may wait for a host while another incident's worker is on the
+    spare, and that incident would wait for the slot.
+    """
+    record = remediation.status.replacement
+    return is_open(remediation) and record.claimed_at is not None and record.quarantined_at is None
 
 
 def replacement_refused(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sparewheel.api.limits import ReplacementBudget
 from sparewheel.api.remediation import FenceKind, JobRecord, NodeStage, Outcome, Remediation
-from sparewheel.remediation.decide.budget import FleetLimits, allowed, replacement_refused
+from sparewheel.remediation.decide.budget import FleetLimits, allowed, holds_slot, replacement_refused
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
 from sparewheel.remediation.decide.observations import HealthView, PodView, SlurmNodeView
 from tests.support.incidents import at, claimed, fenced, node, pool, remediation, stage, worker
@@ -33,6 +33,15 @@ def test_of_two_hundred_holders_a_few_are_named() -> None:
     holders = [claimed(on_node(f"i{index:03}", f"n{index}")) for index in range(200)]
     words = replacement_refused("new", "gpu", spec, holders, at(9))
     assert words == "a replacement slot of pool gpu (200 of 200 in use: i000, i001, i002, i003, i004 ...)"
+
+
+def test_one_whose_bad_host_is_out_takes_no_slot_while_it_waits_for_its_slurm_node() -> None:
+    other = claimed(fenced("other"))
+    assert holds_slot(other)
+    other.status.replacement.admitted_at = at(8)
+    assert holds_slot(other)
+    other.status.replacement.quarantined_at = at(9)
+    assert not holds_slot(other)
 
 
 def test_a_closed_or_a_foreign_incident_takes_no_slot() -> None:
