@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Literal, cast
 
 from sparewheel.api.base import format_time
 from sparewheel.api.names import GROUP
 from sparewheel.clock import Clock, SystemClock
-from sparewheel.kube.objects import clone, fields_match, labels_match, merged
+from sparewheel.kube.memory_changes import Changes
+from sparewheel.kube.memory_faults import Call, FaultRule, Verb
+from sparewheel.kube.objects import budget_blocks, clone, fields_match, labels_match, merged, same_but_for_version
 from sparewheel.kube.port import (
     NODE,
     PDB,
     POD,
     ConflictError,
-    GoneError,
     Json,
     Keep,
     KubeError,
@@ -35,58 +36,6 @@ from sparewheel.kube.port import (
 
 Key = tuple[str, str]
 """Namespace ("" for cluster-scoped) and name."""
-KEPT_CHANGES: Final = 10_000
-"""So many changes at least can be watched from; older versions are too old, as on an API server."""
-Verb = Literal["get", "list", "watch", "create", "replace", "patch", "delete", "evict"]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request, as the fault hooks and the tests see it."""
-
-    verb: Verb
-    resource: Resource
-    name: str
-    namespace: str | None = None
-    subresource: str | None = None
-    body: Json | None = None
-
-    @property
-    def writes(self) -> bool:
-        return self.verb not in {"get", "list", "watch"}
-
-
-@dataclass(slots=True)
-class FaultRule:
-    """Raise ``error`` at the next ``times`` matching calls, before or after they took effect."""
-
-    error: BaseException
-    verb: Verb | None = None
-    resource: Resource | None = None
-    name: str | None = None
-    when: Literal["before", "after"] = "before"
-    times: int = 1
-
-    def matches(self, call: Call, when: str) -> bool:
-        return (
-            self.times > 0
-            and self.when == when
-            and self.verb in {None, call.verb}
-            and self.resource in {None, call.resource}
-            and self.name in {None, call.name}
-        )
-
-
-@dataclass(slots=True)
-class _Logged:
-    version: int
-    resource: Resource
-    namespace: str
-    event: WatchEvent
-
-
-def _version_of(logged: _Logged) -> int:
-    return logged.version
 
 
 @dataclass(slots=True)
@@ -106,11 +55,8 @@ class MemoryKube:
     blocked_evictions: set[Key] = field(default_factory=set[Key])
     """Pods (namespace, name) whose eviction a budget blocks, besides those that a stored PodDisruptionBudget blocks."""
     _version: int = 1
-    _oldest: int = 1
     _objects: dict[Resource, dict[Key, Json]] = field(default_factory=dict[Resource, dict[Key, Json]])
-    _log: list[_Logged] = field(default_factory=list[_Logged])
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _epoch: int = 0
+    _changes: Changes = field(default_factory=Changes)
 
     # ------------------------------------------------------------------ for tests
     def put(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
@@ -143,12 +89,10 @@ class MemoryKube:
 
     def end_watches(self, *, expire: bool = False) -> None:
         """End all open watches; ``expire`` makes every resourceVersion known so far too old to watch from."""
-        self._epoch += 1
         if expire:
             self._version += 1
-            self._oldest = self._version
-            self._log.clear()
-        self._wake()
+            self._changes.forget(self._version)
+        self._changes.end_watches()
 
     @property
     def writes(self) -> list[Call]:
@@ -191,17 +135,10 @@ class MemoryKube:
     ) -> AsyncGenerator[WatchEvent, None]:
         call = Call("watch", resource, "", namespace)
         await self._begin(call)
-        seen, epoch = int(resource_version or 0), self._epoch
-        while epoch == self._epoch:
-            news = self._news
-            if seen < self._oldest:
-                raise GoneError(f"watch {resource.kind}: 410 too old resource version: {seen}")
-            for logged in self._log[bisect_right(self._log, seen, key=_version_of) :]:
-                seen = logged.version
-                if logged.resource == resource and (namespace is None or logged.namespace == namespace):
-                    inside = labels_match(logged.event.object, label_selector or {})
-                    yield WatchEvent(logged.event.type if inside else "DELETED", clone(logged.event.object))
-            await news.wait()  # already set when something came in while we yielded
+        since, labels = int(resource_version or 0), label_selector or {}
+        async with aclosing(self._changes.watch(resource, since, namespace, labels)) as changes:
+            async for event in changes:
+                yield event
 
     async def create(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
         body = clone(body)
@@ -256,7 +193,7 @@ class MemoryKube:
         call = Call("evict", POD, pod, namespace, body={"uid": uid})
         await self._begin(call)
         body = self._existing(call)
-        if (namespace, pod) in self.blocked_evictions or self._budget_blocks(body, namespace):
+        if (namespace, pod) in self.blocked_evictions or budget_blocks(self._table(PDB).items(), body, namespace):
             raise TooManyRequestsError(
                 f"evict Pod {namespace}/{pod}: 429 Cannot evict pod as it would violate the pod's disruption budget."
             )
@@ -324,10 +261,7 @@ class MemoryKube:
         old = cast("Json", existing["metadata"]) if existing else {}
         metadata["uid"] = old.get("uid") or metadata.get("uid") or str(uuid.uuid4())
         metadata["creationTimestamp"] = old.get("creationTimestamp") or format_time(self.clock.now())
-        if existing is not None and {**body, "metadata": _stable(metadata)} == {
-            **existing,
-            "metadata": _stable(old),
-        }:
+        if existing is not None and same_but_for_version(existing, body):
             return existing  # a write that changes nothing makes no new version
         if resource.group == GROUP:
             changed = existing is None or existing.get("spec") != body.get("spec")
@@ -335,7 +269,7 @@ class MemoryKube:
         self._version += 1
         metadata["resourceVersion"] = str(self._version)
         self._table(resource)[key] = body
-        self._emit(resource, key, "MODIFIED" if existing else "ADDED", body)
+        self._changes.add(self._version, resource, key[0], "MODIFIED" if existing else "ADDED", body)
         return body
 
     def _delete(self, call: Call, uid: str | None, *, force: bool) -> None:
@@ -354,31 +288,9 @@ class MemoryKube:
         body = clone(self._table(resource).pop(key))
         self._version += 1
         body["metadata"]["resourceVersion"] = str(self._version)
-        self._emit(resource, key, "DELETED", body)
+        self._changes.add(self._version, resource, key[0], "DELETED", body)
         if resource == NODE:
             for pod_key, pod in list(self._table(POD).items()):
                 held = pod["metadata"].get("finalizers")
                 if pod.get("spec", {}).get("nodeName") == key[1] and not held:
                     self._remove(POD, pod_key)
-
-    def _emit(self, resource: Resource, key: Key, kind: Literal["ADDED", "MODIFIED", "DELETED"], body: Json) -> None:
-        self._log.append(_Logged(self._version, resource, key[0], WatchEvent(kind, clone(body))))
-        if len(self._log) > 2 * KEPT_CHANGES:
-            del self._log[:KEPT_CHANGES]
-            self._oldest = self._log[0].version - 1
-        self._wake()
-
-    def _wake(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
-
-    def _budget_blocks(self, pod: Json, namespace: str) -> bool:
-        for (space, _), budget in self._table(PDB).items():
-            selector = budget.get("spec", {}).get("selector", {}).get("matchLabels", {})
-            if space == namespace and labels_match(pod, selector):
-                return int(budget.get("status", {}).get("disruptionsAllowed", 0)) == 0
-        return False
-
-
-def _stable(metadata: Json) -> Json:
-    return {key: value for key, value in metadata.items() if key not in {"resourceVersion", "generation"}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from sparewheel.kube.port import Json
@@ -49,3 +49,22 @@ def fields_match(body: Json, selector: str | None) -> bool:
         if (str(value or "") == wanted.lstrip("=")) == negated:
             return False
     return True
+
+
+def same_but_for_version(one: Json, other: Json) -> bool:
+    """Would a write of the one over the other change anything?"""
+    return _versionless(one) == _versionless(other)
+
+
+def _versionless(body: Json) -> Json:
+    kept = {key: value for key, value in body["metadata"].items() if key not in {"resourceVersion", "generation"}}
+    return {**body, "metadata": kept}
+
+
+def budget_blocks(budgets: Iterable[tuple[tuple[str, str], Json]], pod: Json, namespace: str) -> bool:
+    """Does a PodDisruptionBudget, by namespace and name, forbid the pod's eviction now?"""
+    for (space, _), budget in budgets:
+        selector = budget.get("spec", {}).get("selector", {}).get("matchLabels", {})
+        if space == namespace and labels_match(pod, selector):
+            return int(budget.get("status", {}).get("disruptionsAllowed", 0)) == 0
+    return False

@@ -12,7 +12,7 @@ from sparewheel.api.ladder import LadderRule, Rung, RungResult
 from sparewheel.api.names import ANNOTATION_NODE_ACTION, ANNOTATION_REPLACE_REQUEST
 from sparewheel.api.remediation import Outcome
 from sparewheel.cli.commands.cancel import ask_to_cancel
-from sparewheel.kube.memory import Call
+from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import NODE, InvalidError, Json
 from tests.support.ladder_play import REBOOT, RESET, in_service, ladder_world, no_spare, taken
 from tests.support.node_helpers import Helpers

@@ -12,7 +12,7 @@ from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST, GPU_RESOURCE, TAINT
 from sparewheel.api.remediation import FenceKind, Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import WebhookRoute
-from sparewheel.kube.memory import Call
+from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import NODE, REMEDIATION, UnavailableError
 from tests.support.play import deletions, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until

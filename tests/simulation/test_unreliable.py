@@ -10,7 +10,7 @@ import pytest
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import Outcome
 from sparewheel.capacity.port import CapacityError
-from sparewheel.kube.memory import Call
+from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import LEASE, ConflictError, UnavailableError
 from sparewheel.notify.port import NotifyError
 from sparewheel.remediation.controller.loop import Controller

@@ -25,7 +25,8 @@ from sparewheel.capacity import driver
 from sparewheel.capacity.driver import Target, drive_pool, read_spec, release_pool
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.lease import held
-from sparewheel.kube.memory import Call, MemoryKube
+from sparewheel.kube.memory import MemoryKube
+from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import (
     GPU_HOST,
     GPU_POOL,

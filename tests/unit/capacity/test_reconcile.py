@@ -11,7 +11,7 @@ from sparewheel.api.names import NAMESPACE, TAINT_SPARE
 from sparewheel.capacity.hosts import read_host
 from sparewheel.capacity.nodes import has_taint
 from sparewheel.capacity.reconcile import reconcile_pool
-from sparewheel.kube.memory import Call
+from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import GPU_HOST, NODE
 from tests.support.pool_world import World, new_world
 from tests.support.yard import POOL, pool_of

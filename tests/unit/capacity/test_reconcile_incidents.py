@@ -7,7 +7,7 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.names import LABEL_HOST, NAMESPACE
 from sparewheel.api.remediation import Remediation, RemediationSpec
 from sparewheel.capacity.hosts import read_host
-from sparewheel.kube.memory import Call
+from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, REMEDIATION
 from sparewheel.remediation.decide.missing_node import LEFT_TO_INCIDENTS_SECONDS
 from sparewheel.remediation.decide.removed import without_node

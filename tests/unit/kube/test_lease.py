@@ -12,7 +12,8 @@ import pytest
 
 from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, WhileWaiting, held
 from sparewheel.kube.lease_object import Holder, holder_of
-from sparewheel.kube.memory import Call, MemoryKube
+from sparewheel.kube.memory import MemoryKube
+from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import LEASE, InvalidError, Json, Resource, UnavailableError
 from tests.support.clocks import LoopClock
 
