@@ -38,8 +38,9 @@ from lab.demo.receiver import receiver
 from lab.demo.researcher import Researcher, ResearcherError
 from lab.demo.story import FAULT_AFTER_STEP, JOB, JOB_ENVIRONMENT, START_SECONDS
 from lab.machines.inventory import MACHINE_IP, load_inventory
+from lab.objects import stack_is_up
 from lab.paths import Paths, paths_from_environment
-from lab.restore import restore, slurm
+from lab.restore import repair, restore, slurm, struck_hosts
 from lab.toolchain.progress import note, step
 from sparewheel.api.names import NAMESPACE
 from training.resumable.progress import Step
@@ -64,6 +65,7 @@ def plain_conf(extra_conf: str) -> str:
 def plain(paths: Paths) -> Iterator[None]:
     """Three hosts serve, Slurm's own defaults, no controller of ours."""
     try:
+        restore(paths)  # all three hosts are needed, also the one that was struck
         stage(paths, all_serve=True)
         with step("plain Slurm: its own defaults, no controller of ours", 60):
             conf = _extra_conf(paths)
@@ -80,10 +82,20 @@ def put_back(paths: Paths) -> None:
     """Our lines and our controllers, where plain ones were left."""
     if not KEPT.exists():
         return
-    with step("ours again: slurm.conf and controllers", 60):
+    with step("ours again: the struck host repaired, slurm.conf and controllers", 60):
+        repair(paths, struck_hosts(paths))  # before a controller of ours can take it for a lost node
         _configure(paths, KEPT.read_text("utf-8"))
         _scale(paths, 2)
     KEPT.unlink()
+
+
+def _go_on_where_one_was_killed(paths: Paths) -> None:
+    if KEPT.exists():
+        DataCentre(paths).up()
+        if stack_is_up(paths):
+            put_back(paths)
+        else:
+            KEPT.unlink()  # of a data centre that is no more
 
 
 def _extra_conf(paths: Paths) -> str:
@@ -185,7 +197,7 @@ def _log_in(alice: Researcher) -> None:
 
 def measure(paths: Paths, limit_seconds: float, told: Path) -> dict[str, float]:
     alice = Researcher(paths, "alice")
-    put_back(paths)
+    _go_on_where_one_was_killed(paths)
     stage(paths)
     with receiver(MACHINE_IP, RECEIVER_PORT, told):
         note("ours: two hosts serve, one is a cold spare")
