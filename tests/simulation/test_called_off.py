@@ -173,6 +173,20 @@ async def test_a_nodes_veto_with_an_end() -> None:
         assert world.clock.now() >= until_then
 
 
+async def test_what_is_asked_for_while_the_pool_is_paused_is_done_once_the_pause_is_over() -> None:
+    world = World()
+    async with playing(world):
+        world.put_pool(paused=True)
+        body = world.node("gpu-1")
+        body["metadata"]["annotations"] = {ANNOTATION_REPLACE_REQUEST: "kim: fan noise"}
+        world.kube.put(NODE, body)
+        await asyncio.sleep(60)
+        assert world.records() == []
+        world.put_pool()
+        await healed(world)
+        assert world.capacity.hosts["gpu-1"].phase == "Quarantined"
+
+
 async def test_a_pool_paused_in_the_middle_holds_and_goes_on() -> None:
     world = World(grace_seconds=60)
     async with playing(world):

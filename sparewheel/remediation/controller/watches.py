@@ -202,13 +202,20 @@ class Watches:
             self.wake("node", name)
 
     def _pool(self, change: Change) -> None:
-        name = change.key[1]
+        name, before = change.key[1], self.state.pools.get(change.key[1])
         pool = parsed(GpuPool, change.new)
         if change.new is None:
             self.state.pools.pop(name, None)
         elif pool is not None:
             self.state.pools[name] = pool
+            if before is not None and before.spec != pool.spec:
+                self._wake_nodes(name)  # other rules, or a pause is over: what was asked for meanwhile is seen now
         self.wake("pool", name)
+
+    def _wake_nodes(self, pool: str) -> None:
+        for name, node in self.state.nodes.items():
+            if node.labels.get(LABEL_POOL) == pool:
+                self.wake("node", name)
 
     def _host(self, change: Change) -> None:
         host = parsed(GpuHost, change.new)
