@@ -24,12 +24,21 @@ from sparewheel.capacity.claims import ClaimedError, claim_first, is_free, let_g
 from sparewheel.capacity.claims import holds as holds_claim
 from sparewheel.capacity.hosts import entering, hosts_of, read_host, sync_hosts, update_status
 from sparewheel.capacity.nodes import edit_node, nodes_of, seating, unseating
-from sparewheel.capacity.port import BadNode, Check, CheckResult, Choice, Inventory, Proof, UnfitError
+from sparewheel.capacity.port import (
+    BadNode,
+    CapacityError,
+    Check,
+    CheckResult,
+    Choice,
+    Inventory,
+    Proof,
+    UnfitError,
+)
 from sparewheel.capacity.providers import ProviderOf
 from sparewheel.capacity.spare_checks import quarantine_standing_by
 from sparewheel.capacity.steps import Site
 from sparewheel.clock import Clock
-from sparewheel.kube.port import Kube
+from sparewheel.kube.port import Kube, NotFoundError
 
 BEFORE_CHECKS = frozenset({HostPhase.SPARE, HostPhase.JOINING})
 
@@ -184,10 +193,25 @@ class PoolReplacer:
     async def retire(self, pool: GpuPool, host: str, bad: BadNode, owner: str) -> None:
         """Out of the cluster (or proven off), Node object deleted, host quarantined. Returns when it is so."""
         site = await self._site(pool)
-        await steps.retire(site, await read_host(self.kube, site.namespace, host), bad.boot_id, bad.reason)
+        await steps.retire(site, await self._bad_host(site, host), bad.boot_id, bad.reason)
         for spare in await hosts_of(self.kube, site.namespace, pool.metadata.name):
             if owner_of(spare) == owner and spare.status.phase is HostPhase.ACTIVE:
                 await let_go(self.kube, spare, owner, lambda _: None)
+
+    async def _bad_host(self, site: Site, name: str) -> GpuHost:
+        """A GpuHost that somebody deleted meanwhile is made again: else nobody would know that the machine is bad."""
+        try:
+            return await read_host(self.kube, site.namespace, name)
+        except NotFoundError:
+            await self._list_new(site, await self._look(site, None))
+        try:
+            return await read_host(self.kube, site.namespace, name)
+        except NotFoundError as error:
+            pool = site.pool.metadata.name
+            raise CapacityError(
+                f"GpuHost {name} was deleted, and the inventory of pool {pool} doesn't list {name} any more; "
+                "list it again until it is out of the cluster"
+            ) from error
 
     async def _look(self, site: Site, near_host: str | None) -> _Look:
         listed = {machine.host: machine for machine in await site.provider.list_hosts()}
@@ -210,7 +234,8 @@ class PoolReplacer:
     async def _still_fit(self, site: Site, found: GpuHost, near_host: str | None) -> None:
         """Looked at afresh, right before the claim is used: a spare may have fallen ill while it stood by."""
         listed = {machine.host: machine for machine in await site.provider.list_hosts()}
-        near = await read_host(self.kube, site.namespace, near_host) if near_host else None
+        hosts = await hosts_of(self.kube, site.namespace, site.pool.metadata.name)
+        near = next((host for host in hosts if host.spec.host == near_host), None)
         unfit = why_unfit(as_listed(found, listed), need_of(site.pool, near))
         ill = await trouble_of(site.kube, found, self.clock.now())
         if ill or unfit:

@@ -131,6 +131,26 @@ async def test_a_lost_host_is_retired_only_once_proven_off(scene: Scene) -> None
     assert (await scene.phase("gpu-1"))[0] is HostPhase.QUARANTINED
 
 
+async def test_a_bad_host_whose_object_was_deleted_is_quarantined_all_the_same(scene: Scene) -> None:
+    bad = scene.bad()
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    await scene.kube.delete(GPU_HOST, "gpu-1", NAMESPACE)
+    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER, "gpu-1")
+    scene.yard.settle()
+    await scene.replacer.admit(scene.pool, "gpu-3", OWNER)
+    await scene.replacer.retire(scene.pool, "gpu-1", bad, OWNER)
+    assert scene.kube.peek(NODE, "gpu-1") is None
+    assert await scene.phase("gpu-1") == (HostPhase.QUARANTINED, None)
+    assert await scene.phase("gpu-3") == (HostPhase.ACTIVE, None)
+
+
+async def test_a_bad_host_that_nobody_lists_is_named(scene: Scene) -> None:
+    await scene.kube.delete(GPU_HOST, "gpu-1", NAMESPACE)
+    del scene.yard.machines["gpu-1"]
+    with pytest.raises(CapacityError, match=f"GpuHost gpu-1 was deleted, and the inventory of pool {POOL}"):
+        await scene.replacer.retire(scene.pool, "gpu-1", BadNode("gpu-1", "uid", "boot", "why"), OWNER)
+
+
 async def test_a_spare_that_fails_its_checks_is_quarantined(scene: Scene) -> None:
     scene.yard.machines["gpu-3"].faults = [serious_fault(scene.clock)]
     await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
