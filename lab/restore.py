@@ -32,9 +32,13 @@ class NotHealthyError(Exception):
 def restore(paths: Paths) -> None:
     """Everything healthy again; NotHealthyError when it isn't within three minutes. Safe to repeat."""
     cancel_jobs(paths)
-    kubectl(paths, "-n", NAMESPACE, "delete", "remediations.sparewheel.dev", "--all", "--wait=true")
+    delete_records(paths)
     repair(paths, struck_hosts(paths))
     await_healthy(paths)
+
+
+def delete_records(paths: Paths) -> None:
+    kubectl(paths, "-n", NAMESPACE, "delete", "remediations.sparewheel.dev", "--all", "--wait=true")
 
 
 def cancel_jobs(paths: Paths) -> None:
@@ -88,6 +92,7 @@ def repair(paths: Paths, struck: Iterable[Host]) -> None:
         list(pool.map(centre.repair, chosen))
     names = [host.name for host in chosen]
     kubectl(paths, "delete", "node", "--ignore-not-found", "--wait=true", *names)
+    delete_records(paths)  # while its fault was still there, a record that had gone was made again
     kubectl(paths, "-n", NAMESPACE, "delete", "gpuhosts.sparewheel.dev", "--ignore-not-found", "--wait=true", *names)
 
 
