@@ -15,7 +15,8 @@ from sparewheel.remediation.decide.record import is_open
 from sparewheel.slurm.memory import MemoryJob
 from tests.soak.schedule import Event, Fields
 from tests.soak.world import SoakWorld
-from tests.support.fake_replacer import FakeHost
+from tests.support.fake_replacer import FakeHost, put_node
+from tests.support.world import POOL
 
 JOB_KINDS: Final[dict[str, dict[str, Any]]] = {
     "batch": {},
@@ -66,6 +67,25 @@ def _lose(world: SoakWorld, node: str, fields: Fields) -> None:
     world.truth.ask(node, Action.REPLACE)
     world.truth.lost.add(node)
     world.lose(node, power=fields["power"])
+
+
+def _remove(world: SoakWorld, node: str, fields: Fields) -> None:
+    """Somebody deletes the Node, its pods with it: for good, or its kubelet makes it again within the pool's grace."""
+    host = next((host for host in world.capacity.hosts.values() if host.node == node), None)
+    if host is None or node in world.truth.lost:
+        return
+    world.kube.drop(NODE, node)
+    if fields["back_after"] is None:
+        world.truth.ask(node, Action.REPLACE)
+        world.truth.lost.add(node)
+        host.power = fields["power"]
+        return
+
+    def back() -> None:
+        if host.phase == "Active" and node not in world.truth.lost and world.kube.peek(NODE, node) is None:
+            put_node(world.kube, node, POOL, [])
+
+    asyncio.get_running_loop().call_later(float(fields["back_after"]), back)
 
 
 def _blip(world: SoakWorld, node: str, fields: Fields) -> None:
@@ -129,6 +149,7 @@ _ON_NODES: Final[dict[str, Callable[[SoakWorld, str, Fields], None]]] = {
     "break": _break,
     "break again": _break,
     "lose": _lose,
+    "remove": _remove,
     "blip": _blip,
     "agent silent": _agent_silent,
     "ask": _ask,

@@ -29,7 +29,12 @@ def unfinished(world: SoakWorld) -> list[str]:
             found.append(f"{name} is open, waits for {status.waiting_for or '?'} ({status.replacement.message})")
         found += [f"{name} follows job {job.job_id}" for job in status.jobs if _to_follow(world, job)]
         found += [f"{name} has {one.event} to tell" for one in queued(record)]
-    return [*found, *_slurm_left(world), *_jobs_left(world)]
+    return [*found, *_without_node(world), *_slurm_left(world), *_jobs_left(world)]
+
+
+def _without_node(world: SoakWorld) -> list[str]:
+    serving = (host for host in world.capacity.hosts.values() if host.phase == "Active")
+    return [f"host {host.name} serves and has no Node" for host in serving if world.kube.peek(NODE, host.node) is None]
 
 
 def _to_follow(world: SoakWorld, record: JobRecord) -> bool:
@@ -63,6 +68,7 @@ def _left_behind(world: SoakWorld) -> list[str]:
         found += [f"node {name} is still cordoned"] if body["spec"].get("unschedulable") else []
     serving = sum(host.phase == "Active" for host in world.capacity.hosts.values())
     found += [f"{serving} hosts serve, {world.replicas} wanted"] if serving != world.replicas else []
+    found += _without_node(world)
     for host in world.capacity.hosts.values():
         if host.owner and host.phase != "Active":
             found.append(f"host {host.name} is {host.phase} and still claimed by {host.owner}")

@@ -132,6 +132,11 @@ _FAULTS: dict[str, Maker] = {
     "break": _gpu_fault,
     "break again": _gpu_fault,
     "lose": lambda chance: {**_node(chance), "power": chance.choice(("off", "on", "unknown"))},
+    "remove": lambda chance: {
+        **_node(chance),
+        "power": chance.choice(("off", "on", "unknown")),
+        "back_after": chance.choice((None, round(chance.uniform(1.0, 45.0), 1))),
+    },
 }
 _TROUBLES: dict[str, Maker] = {
     "flaky": lambda chance: {
