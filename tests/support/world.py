@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,16 +16,9 @@ from sparewheel.api.base import ObjectMeta, format_time
 from sparewheel.api.faults import Action, Fault, Severity
 from sparewheel.api.gpu_pool import GpuPool, GpuPoolSpec, NodeSetRef, WarmBackend
 from sparewheel.api.names import (
-    LABEL_APP_INSTANCE,
-    LABEL_APP_NAME,
     LABEL_VETO,
     NAMESPACE,
     POLICY_NAME,
-    REASON_REGISTERS,
-    SLINKY_NODE_CORDON_REASON,
-    SLINKY_POD_HOSTNAME,
-    SLURMD_APP_NAME,
-    SPARE_WARM,
     TAINT_SPARE,
     VETO_VALUE,
 )
@@ -37,50 +29,15 @@ from sparewheel.api.routes import Route, WebhookRoute
 from sparewheel.clock import Clock
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import GPU_POOL, LEASE, NODE, NODE_HEALTH, POD, REMEDIATION, REMEDIATION_POLICY, Json
-from sparewheel.notify.port import Event, NotifyError
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.slurm.memory import MemoryJob, MemorySlurm
 from tests.support.clocks import LoopClock
 from tests.support.fake_replacer import FakeHost, FakeReplacer, put_node
+from tests.support.receiver import Receiver
+from tests.support.worker_set import POOL, SLURM_NAMESPACE, WorkerSet
 
-POOL = "gpu"
-SLURM_NAMESPACE = "slurm"
 HEARTBEAT_SECONDS = 2.0
-REGISTER_SECONDS = 1.0
 STEP_AFTER_START_SECONDS = 1.5
-
-
-@dataclass
-class Receiver:
-    """Implements ``sparewheel.notify.port.Notifier``; keeps one message per key, as a receiver would."""
-
-    failing: int = 0
-    refused: set[str] = field(default_factory=set[str])
-    """Keys that are never accepted."""
-    hung: set[str] = field(default_factory=set[str])
-    """Routes that never answer."""
-    events: dict[str, Event] = field(default_factory=dict[str, Event])
-    by_route: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
-    tries: list[str] = field(default_factory=list[str])
-    error: NotifyError | None = None
-    """What every try ends with."""
-
-    async def send(self, route_name: str, event: Event, key: str) -> None:
-        await asyncio.sleep(0)
-        self.tries.append(key)
-        if route_name in self.hung:
-            await asyncio.Event().wait()
-        if self.failing or key in self.refused:
-            self.failing = max(0, self.failing - 1)
-            raise NotifyError(f"route {route_name}: the receiver answered HTTP 503")
-        if self.error is not None:
-            raise self.error
-        if key not in self.events:
-            self.events[key] = event
-            self.by_route.setdefault(route_name, []).append(event)
-
-    def of(self, kind: str) -> list[Event]:
-        return [event for event in self.events.values() if event["event"] == kind]
 
 
 class NodeHelpers(Protocol):
@@ -93,15 +50,11 @@ class NodeHelpers(Protocol):
 
 
 @dataclass
-class World:
+class World(WorkerSet):
     replicas: int = 2
     spares: int = 1
     grace_seconds: int = 20
-    warm: bool = False
-    """Spares are joined ahead of need, with a worker behind a reservation."""
     clock: Clock = field(default_factory=LoopClock)
-    kube: MemoryKube = field(init=False)
-    slurm: MemorySlurm = field(init=False)
     capacity: FakeReplacer = field(init=False)
     pool: GpuPool = field(init=False)
     receiver: Receiver = field(default_factory=Receiver)
@@ -113,9 +66,6 @@ class World:
     boots: dict[str, int] = field(default_factory=dict[str, int])
     """How often each node was rebooted."""
     _beat_at: float = 0.0
-    _register_at: dict[str, float] = field(default_factory=dict[str, float])
-    _pod_seen: dict[str, str] = field(default_factory=dict[str, str])
-    _uids: Any = field(default_factory=lambda: itertools.count(1))
     _died_at: dict[str, float] = field(default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
@@ -132,6 +82,10 @@ class World:
                 self.warm_up(name)
         self.put_pool()
         self.put_policy(RemediationPolicySpec(routes=self.routes))
+
+    @property
+    def workers(self) -> int:
+        return self.replicas + (self.spares if self.warm else 0)
 
     # ------------------------------------------------------------------ set-up
     @property
@@ -159,11 +113,6 @@ class World:
         host = self.capacity.hosts.setdefault(name, FakeHost(name))
         host.phase, host.node, host.owner = "Spare", name, ""
         put_node(self.kube, name, POOL, [TAINT_SPARE])
-
-    @property
-    def workers(self) -> int:
-        """Slurm nodes that there shall be."""
-        return self.replicas + (self.spares if self.warm else 0)
 
     def controller(self, identity: str = "one") -> Controller:
         return Controller(
@@ -261,16 +210,6 @@ class World:
         assert body is not None
         return body
 
-    def worker_nodes(self) -> dict[str, str]:
-        """Slurm node name to the Node that its pod runs on."""
-        return {
-            pod["metadata"]["labels"][SLINKY_POD_HOSTNAME]: pod["spec"].get("nodeName", "") for pod in self._workers()
-        }
-
-    def _workers(self) -> list[Json]:
-        table = self.kube._objects.get(POD, {})
-        return [b for b in table.values() if b["metadata"].get("labels", {}).get(LABEL_APP_NAME) == SLURMD_APP_NAME]
-
     # ------------------------------------------------------------------ physics
     async def run(self) -> None:
         while True:
@@ -283,7 +222,7 @@ class World:
             self._beat_at = now + HEARTBEAT_SECONDS
             for body in list(self.kube._objects.get(NODE, {}).values()):
                 self._beat(body["metadata"]["name"])
-        self._operator(now)
+        self.look_after_workers(now)
         if self.helpers is not None:
             self.helpers.step(now)
         self.capacity.publish(self.pool)
@@ -322,74 +261,6 @@ class World:
     def alive(self, node: str, slurm_node: str | None) -> list[int]:
         """Jobs with processes on the node."""
         return alive_on(self.slurm, slurm_node) if slurm_node else []
-
-    def _operator(self, now: float) -> None:
-        """Slinky: one worker per ordinal, made again elsewhere when its pod object is gone; a cordon drains."""
-        have = self.worker_nodes()
-        for ordinal in range(self.workers):
-            name = f"{POOL}-{ordinal}"
-            if name not in have:
-                if self._pod_seen.pop(name, None):
-                    self._terminating(name)
-                self._make_worker(name, now)
-            elif not have[name]:
-                self._schedule_worker(name, now)
-            elif name in self._register_at and now >= self._register_at[name]:
-                del self._register_at[name]
-                self._register(name)
-        nodes = self.kube._objects.get(NODE, {})
-        for name, node in have.items():
-            body = nodes.get(("", node))
-            slurm = self.slurm.node_table.get(name)
-            if body and slurm and body["spec"].get("unschedulable") and not slurm.drain:
-                text = body["metadata"].get("annotations", {}).get(SLINKY_NODE_CORDON_REASON, "cordoned")
-                slurm.drain = True
-                self.slurm.give_reason(name, slurm.reason or f"slurm-operator: {text}")
-            if body and slurm and not body["spec"].get("unschedulable") and slurm.reason.startswith("slurm-operator:"):
-                slurm.drain = slurm.drain and slurm.down
-                if not slurm.down:
-                    self.slurm.give_reason(name, "")
-
-    def _register(self, name: str) -> None:
-        if name in self.slurm.node_table:
-            self.slurm.restart_slurmd(name)
-        else:
-            self.slurm.add_node(name, drain_reason=REASON_REGISTERS if self.warm else "")
-        pod = self.kube.peek(POD, name, SLURM_NAMESPACE)
-        assert pod is not None
-        pod["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
-        self.kube.put(POD, pod, SLURM_NAMESPACE)
-
-    def _terminating(self, name: str) -> None:
-        """Slinky's preStop."""
-        node = self.slurm.node_table[name]
-        self.slurm.give_reason(name, "slurm-operator: Pod is terminating")
-        if not node.down:
-            node.down = True
-            self.slurm._strike(name)
-
-    def _make_worker(self, name: str, now: float) -> None:
-        labels = {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: POOL, SLINKY_POD_HOSTNAME: name}
-        uid = f"worker-{next(self._uids)}"
-        self.kube.put(POD, {"metadata": {"name": name, "labels": labels, "uid": uid}, "spec": {}}, SLURM_NAMESPACE)
-        self._pod_seen[name] = uid
-        self._schedule_worker(name, now)
-
-    def _schedule_worker(self, name: str, now: float) -> None:
-        taken = set(self.worker_nodes().values())
-        for body in self.kube._objects[NODE].values():
-            node = body["metadata"]["name"]
-            warm = {(TAINT_SPARE, SPARE_WARM)} if self.warm else set[tuple[str, str]]()
-            listed: list[Json] = body["spec"].get("taints") or []
-            taints = {(str(taint["key"]), str(taint.get("value", ""))) for taint in listed}
-            if node in taken or body["spec"].get("unschedulable") or taints - warm:
-                continue
-            pod = self.kube.peek(POD, name, SLURM_NAMESPACE)
-            assert pod is not None
-            pod["spec"]["nodeName"] = node
-            self.kube.put(POD, pod, SLURM_NAMESPACE)
-            self._register_at[name] = now + REGISTER_SECONDS
-            return
 
 
 async def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
