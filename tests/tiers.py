@@ -17,11 +17,11 @@ REPORTS = Path("build/tests")
 BUDGET_SECONDS = {
     "unit": 90,
     "simulation": 120,
-    "components": 90,
-    "api": 180,
-    "pulumi": 240,
-    "training": 150,
-    "lab": 480,
+    "components": 60,
+    "api": 150,
+    "pulumi": 200,
+    "training": 130,
+    "lab": 450,
 }
 """How long each tier may take on two cores with a warm cache."""
 SIDE_BY_SIDE = {
