@@ -14,6 +14,7 @@ from sparewheel.api.remediation_policy import Backlog, RemediationPolicySpec, Re
 from sparewheel.api.routes import WebhookRoute
 from sparewheel.kube.port import NODE, POD, REMEDIATION, REMEDIATION_POLICY
 from sparewheel.remediation.decide.breaker import closed
+from sparewheel.remediation.decide.budget import holds_slot
 from sparewheel.remediation.decide.record import ended, stage_record, started
 from tests.support.fake_replacer import FakeHost, put_node
 from tests.support.play import deletions, healed, playing, training, waits_for
@@ -31,7 +32,7 @@ async def test_two_nodes_of_a_pool_are_replaced_one_after_the_other() -> None:
 
         def done() -> bool:
             records = world.records()
-            open_claims = [r for r in records if r.status.outcome is Outcome.OPEN and r.status.replacement.claimed_at]
+            open_claims = [r for r in records if holds_slot(r)]
             holders.append(len(open_claims))
             return len(records) == 2 and all(r.status.outcome is Outcome.HEALED for r in records)
 

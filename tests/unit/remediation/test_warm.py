@@ -158,7 +158,7 @@ REASONS = st.sampled_from(["", REASON_REGISTERS, "bad HBM", "slurm-operator: Pod
 def test_never_in_service_without_protection(
     place: Place, ready: bool, cordoned: bool, slurm: SlurmNodeView | None, reservation: Reservation | None
 ) -> None:
-    found = Worker("gpu-2", place, ready, cordoned, slurm, reservation)
+    found = Worker("gpu-2", place, "node-2", ready, cordoned, slurm, reservation)
     actions = next_actions(found, NOW)
     if place is not Place.MEMBER:
         assert WarmAction.LIFT not in actions
