@@ -4,6 +4,7 @@
 - an expedited batch job keeps its survivors and starts again as soon as they have saved, before any rival;
 - a node that is brought back gets no job until slurmctld's next ping is answered (``PING_SECONDS``);
 - any other batch job waits ``requeue_delay_seconds`` and then its turn; a job that may not be requeued is NODE_FAIL;
+- a heterogeneous job is ended and requeued as a whole, whichever of its parts ran on the node;
 - an expedited job that ends non-zero by itself is held (REQUEUE_HOLD), unless an Epilog failed on one of its nodes.
 """
 
@@ -175,7 +176,8 @@ class MemorySlurm(MemoryScheduler):
             raise SlurmError(f"requeue job {job_id}: 500 Job is pending execution")
         if not job.batch or not job.requeue:
             raise SlurmError(f"requeue job {job_id}: 500 Requested operation is presently disabled")
-        self._requeue(job, save=job.state == "RUNNING", expedite=False, without=[])
+        for part in self.whole(job):
+            self._requeue(part, save=part.state == "RUNNING", expedite=False, without=[])
         self._settle()
         self._raise("requeue", "after")
 

@@ -25,14 +25,19 @@ class MemoryScheduler:
     """Its exit code there; 0 where nothing is said."""
 
     def _strike(self, name: str) -> None:
-        for job in self.job_table.values():
-            if job.state != "RUNNING" or name not in job.nodes:
-                continue
+        hit = [job for job in self.job_table.values() if job.state == "RUNNING" and name in job.nodes]
+        parts = {part.job_id: part for one in hit for part in self.whole(one)}
+        for job in parts.values():
             if job.batch and job.requeue:
                 self._requeue(job, save=True, expedite=job.expedited, without=[name])
             else:
                 self._save(job, without=[name])
                 job.state, job.end_time = "NODE_FAIL", self.clock.now()
+
+    def whole(self, job: MemoryJob) -> list[MemoryJob]:
+        """A job, and what else of it runs where it is heterogeneous: Slurm ends and requeues that as one."""
+        running = (other for other in self.job_table.values() if other.state == "RUNNING" and other is not job)
+        return [job, *(other for other in running if job.het_job_id and other.het_job_id == job.het_job_id)]
 
     def _save(self, job: MemoryJob, without: Sequence[str]) -> None:
         until = self.clock.monotonic_seconds() + job.save_seconds

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sparewheel.api.names import CODE_NODE_REMOVED
+from sparewheel.api.names import CODE_NODE_REMOVED, TAINT_FAULT
 from sparewheel.api.remediation import Outcome, Trigger
 from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.kube.port import NODE, POD, UnavailableError
@@ -29,6 +29,43 @@ async def test_a_node_removed_while_it_waits_for_a_spare_is_replaced_when_one_ap
         await until(lambda: reported_attempt(job) == 1)
         assert world.capacity.hosts["gpu-1"].phase == "Quarantined"
         assert not any(node.down or node.drain for node in world.slurm.node_table.values())
+
+
+async def test_a_struck_node_that_registers_anew_takes_no_work_and_is_replaced() -> None:
+    """Its kubelet lives on and makes the Node again, without a cordon, while no spare is to be had."""
+    world = World(spares=0)
+    async with playing(world):
+        job = await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: bool(world.records()) and "spare" in world.record().status.replacement.message)
+        world.kube.drop(NODE, "gpu-1")
+        await asyncio.sleep(5)
+        put_node(world.kube, "gpu-1", "gpu", [])
+        await until(lambda: bool(world.node("gpu-1")["spec"].get("unschedulable")), 5)
+        assert [taint["key"] for taint in world.node("gpu-1")["spec"]["taints"]] == [TAINT_FAULT]
+        world.capacity.hosts["gpu-9"] = FakeHost("gpu-9", "Spare", "")
+        await healed(world)
+        await until(lambda: reported_attempt(job) == 1)
+        assert world.capacity.hosts["gpu-1"].phase == "Quarantined"
+        assert world.kube.peek(NODE, "gpu-1") is None
+        assert len(world.records()) == 1
+
+
+async def test_a_node_that_registered_anew_is_given_back_when_a_person_says_so() -> None:
+    world = World(spares=0)
+    async with playing(world):
+        world.break_gpu("gpu-1")
+        await until(lambda: bool(world.records()) and "spare" in world.record().status.replacement.message)
+        world.kube.drop(NODE, "gpu-1")
+        await asyncio.sleep(2)
+        put_node(world.kube, "gpu-1", "gpu", [])
+        await until(lambda: bool(world.node("gpu-1")["spec"].get("unschedulable")), 5)
+        await ask_to_cancel(world.kube, world.record().metadata.name, "ada", "it is fine", world.clock.now())
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED)
+        node = world.node("gpu-1")
+        assert not node["spec"]["unschedulable"]
+        assert not node["spec"]["taints"]
+        assert not {key for key, value in node["metadata"]["annotations"].items() if value}
 
 
 # -------------------------------------------------------------------- with no incident open

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sparewheel.api.faults import Action
 from sparewheel.api.names import ANNOTATION_CANCEL, ANNOTATION_REPLACE_REQUEST
-from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation import Remediation, Trigger
 from sparewheel.kube.port import NODE, POD, REMEDIATION
 from sparewheel.remediation.decide.cancel import past_recall
 from sparewheel.remediation.decide.record import is_open
@@ -186,6 +186,20 @@ def add_spare(world: SoakWorld, *, fit: bool = True) -> None:
     world.capacity.hosts[name] = FakeHost(name, fit=fit)
     if not fit:
         world.truth.unfit.add(name)
+
+
+def make_whole(world: SoakWorld) -> None:
+    """As capacity does long after: a serving host whose Node stays away, and of which no incident is made since a
+    person called that off, gives its place to a spare."""
+    records = [Remediation.from_wire(body) for body in world.bodies()]
+    for host in [one for one in world.capacity.hosts.values() if one.phase == "Active" and not one.owner]:
+        about = [one for one in records if one.spec.node == host.node and one.spec.trigger is Trigger.NODE_REMOVED]
+        called_off = any(one.status.cancelled_by for one in about) and not any(is_open(one) for one in about)
+        fit = [one for one in free_spares(world) if one.fit and not one.unfit and not one.node]
+        if called_off and fit and world.kube.peek(NODE, host.node) is None:
+            host.phase, host.node = "Spare", ""
+            fit[-1].phase, fit[-1].node = "Active", fit[-1].name
+            put_node(world.kube, fit[-1].name, POOL, [])
 
 
 def free_spares(world: SoakWorld) -> list[FakeHost]:

@@ -198,6 +198,7 @@ class Player:
                 world.faults[name] = []  # cordon only: its fault is repaired where it stands
         for host in world.capacity.hosts.values():
             host.reachable = True
+        happen.make_whole(world)
         await self._close_breaker()
 
     async def _close_breaker(self) -> None:

@@ -43,7 +43,8 @@ class Witness:
         if incident is None:
             return  # a warm spare without its reservation
         place = self.world.worker_nodes().get(name, "")
-        if "is given up" in reason:
+        if "is given up" in reason:  # the spare's own Slurm node, with what has started there
+            self._ends_jobs(name)
             return
         spec = incident.spec
         if place and place != spec.node:
@@ -60,12 +61,18 @@ class Witness:
         if times:
             world.truth.wrong(f"{incident.metadata.name} strikes {name} a second time")
         times.append(now)
+        self._ends_jobs(name)
         for job in world.running_on(name):
-            world.truth.ended(job.job_id)
             world.saving.setdefault(incident.spec.node, {})[job.job_id] = now + job.save_seconds
         recent = [one for at in self.strikes.values() for one in at if one > max(now - 300.0, self.breaker_closed)]
         if self.clocks_right and len(recent) > world.shape.max_fenced_nodes:
             world.truth.wrong(f"{len(recent)} nodes struck in 300 s, {world.shape.max_fenced_nodes} allowed")
+
+    def _ends_jobs(self, name: str) -> None:
+        """Setting this Slurm node DOWN ends what runs there."""
+        node = self.world.slurm.node_table.get(name)
+        if node is not None and not node.down:
+            self.world.jobs_end_on(name)
 
     def _resume(self, name: str) -> None:
         """A Slurm node on an ill host must not come back while nobody called the incident off."""
@@ -82,8 +89,11 @@ class Witness:
         if not any(one.attempt_before == job.restart_count for one in about):
             self.world.truth.wrong(f"job {job_id} is requeued in attempt {job.restart_count}, of no incident")
 
+        parts = self.world.slurm.whole(job)
+
         def done(_: Any) -> None:
-            self.world.truth.ended(job_id)
+            for part in parts:
+                self.world.truth.ended(part.job_id)
 
         return done
 

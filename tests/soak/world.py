@@ -97,10 +97,15 @@ class SoakWorld(World):
     def running_on(self, slurm_node: str) -> list[MemoryJob]:
         return [job for job in self.slurm.job_table.values() if job.state == "RUNNING" and slurm_node in job.nodes]
 
+    def jobs_end_on(self, slurm_node: str) -> None:
+        """One more cause for each job that Slurm ends with this node, and for the other parts of such a one."""
+        parts = {part.job_id for job in self.running_on(slurm_node) for part in self.slurm.whole(job)}
+        for job in sorted(parts):
+            self.truth.ended(job)
+
     def _terminating(self, name: str) -> None:
         if not self.slurm.node_table[name].down:
-            for job in self.running_on(name):
-                self.truth.ended(job.job_id)
+            self.jobs_end_on(name)
         super()._terminating(name)
 
     async def run(self) -> None:

@@ -47,7 +47,7 @@ class FakeHost:
     ready_at: float = 0.0
     reason: str = ""
     unfit: str = ""
-    """It can't take the place any more, known before it joins."""
+    """It can't take the place any more; each look at it says so, before it joins too."""
     reachable: bool = True
     test: SpareTest | None = None
 
@@ -175,8 +175,8 @@ class FakeReplacer:
         found = self.hosts[host]
         if self.clock.monotonic_seconds() < found.ready_at:
             return CheckResult(Check.WAIT, "its node is not Ready")
-        if not found.fit:
-            return CheckResult(Check.REFUSED, "7 of 8 GPUs")
+        if not found.fit or found.unfit:
+            return CheckResult(Check.REFUSED, found.unfit or "7 of 8 GPUs")
         if self.kube.peek(NODE, host) is None:
             put_node(self.kube, host, pool.metadata.name, taints=[TAINT_JOINING])
         return CheckResult(Check.PASSED)
@@ -226,8 +226,7 @@ class FakeReplacer:
         await asyncio.sleep(0)
         self._allowed(host)
         self.log.append(("retire", host))
-        node = self.kube.peek(NODE, bad.node)
-        if node is not None and node["metadata"]["uid"] == bad.uid:
+        if self.kube.peek(NODE, bad.node) is not None:
             self.kube.drop(NODE, bad.node)
         found = self.hosts[host]
         found.phase, found.node, found.reason, found.owner = "Quarantined", "", bad.reason, ""

@@ -7,6 +7,7 @@ from datetime import datetime
 from sparewheel.api.faults import Action
 from sparewheel.api.names import AGENT_APP_NAME
 from sparewheel.api.remediation import FenceKind, NodeStage, Remediation, Trigger
+from sparewheel.remediation.decide.anew import about, registered_anew
 from sparewheel.remediation.decide.breaker import struck_after_all
 from sparewheel.remediation.decide.cancel import CallOff, asked_to_cancel, uncordoned
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
@@ -60,12 +61,14 @@ def _called_off(remediation: Remediation, seen: Observations, situation: Situati
 def _after_the_fence(remediation: Remediation, seen: Observations, situation: Situation) -> NodeStep:
     if isinstance(seen.node, Unknown):
         return wait_for(f"the API server ({seen.node.error})", BACKOFF_SECONDS)
+    if isinstance(seen.node, NodeView) and registered_anew(remediation, seen.node):
+        return removed_step(remediation) or NodeStep((Todo(NodeAction.CORDON_ANEW),))
     by_name = not situation.pool.warm_spares  # else whoever comes up on the spare takes over
     if by_name and may_restore(remediation, seen.slurm_node, seen.successors):
         return NodeStep((Todo(NodeAction.RESTORE_SLURM),))
     if started(remediation.status, NodeStage.REPLACED) and ended(remediation.status, NodeStage.DRAINED):
         return _after_the_drain(remediation, seen.node, situation)
-    if isinstance(seen.node, Gone) or seen.node.uid != remediation.spec.node_uid:
+    if isinstance(seen.node, Gone) or not about(remediation, seen.node):
         gone = isinstance(seen.node, Gone)
         return removed_step(remediation) or _removed_by_others(remediation, gone=gone)
     return _on_the_node(remediation, seen.node, seen, situation)

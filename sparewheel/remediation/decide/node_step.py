@@ -24,6 +24,8 @@ class NodeAction(StrEnum):
     SUPERSEDE = "supersede"
     """Somebody else removed the node."""
     FENCE = "fence"
+    CORDON_ANEW = "cordon_anew"
+    """The host's Node was removed and registered anew: it is cordoned like the one before."""
     HOLD = "hold"
     """Repairing is no cure: call a person."""
     FENCE_AGAIN = "fence_again"

@@ -13,6 +13,7 @@ from sparewheel.api.names import (
 from sparewheel.api.node_action import to_annotation
 from sparewheel.api.remediation import NodeStage, Outcome, Trigger
 from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
+from sparewheel.remediation.decide.anew import marked
 from sparewheel.remediation.decide.cancel import CallOff
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_CLOSED
@@ -155,8 +156,7 @@ async def _unmark_node(incident: Incident) -> None:
         except NotFoundError:
             return
         node = node_view(body)
-        marked = node.annotations.get(ANNOTATION_REMEDIATION) == incident.name
-        if node.uid != spec.node_uid or not (marked or _wished(incident, node)):
+        if not (marked(incident.record, node) or _wished(incident, node)):
             return
         incident.lead()
         try:
@@ -171,7 +171,8 @@ def _wished(incident: Incident, node: NodeView) -> bool:
     """Does the node still carry the wish that this incident was opened for?"""
     spec = incident.record.spec
     wish = node.annotations.get(ANNOTATION_REPLACE_REQUEST, "")
-    return spec.trigger is Trigger.MANUAL and bool(wish) and wish[:200] == spec.fault.message
+    same = node.uid == spec.node_uid
+    return same and spec.trigger is Trigger.MANUAL and bool(wish) and wish[:200] == spec.fault.message
 
 
 def _unmark_patch(incident: Incident, body: Json) -> Json:
@@ -179,7 +180,7 @@ def _unmark_patch(incident: Incident, body: Json) -> Json:
     node = node_view(body)
     if _wished(incident, node):
         annotations[ANNOTATION_REPLACE_REQUEST] = None
-    if node.annotations.get(ANNOTATION_REMEDIATION) != incident.name:
+    if not marked(incident.record, node):
         return {"metadata": {"resourceVersion": body["metadata"]["resourceVersion"], "annotations": annotations}}
     annotations[ANNOTATION_REMEDIATION] = None
     present: Json = body["metadata"].get("annotations") or {}

@@ -14,6 +14,7 @@ from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, 
 from sparewheel.api.remediation_policy import RemediationPolicyStatus
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import NODE, ConflictError, Json
+from sparewheel.remediation.decide.anew import about, marked
 from sparewheel.remediation.decide.breaker import one_too_many, opened, opening_event
 from sparewheel.remediation.decide.events import EVENT_HELD, EVENT_WORSE
 from sparewheel.remediation.decide.fence_record import fence_again, fence_decided, own_cordon, own_slurm
@@ -93,20 +94,26 @@ async def again(incident: Incident) -> bool:
 
 
 # -------------------------------------------------------------------- Kubernetes
-async def cordon(incident: Incident) -> None:
-    """Cordon, reason, taint and our name in one compare-and-swap."""
+async def cordon_anew(incident: Incident) -> bool:
+    """The same host under another uid: nothing new may run on it either."""
+    await cordon(incident, anew=True)
+    return True
+
+
+async def cordon(incident: Incident, *, anew: bool = False) -> None:
+    """Cordon, reason, taint and our name in one compare-and-swap. ``anew``: the Node may have another uid by now."""
     kube, spec = incident.ports.kube, incident.record.spec
     known = None if incident.record.status.owned.cordon else incident.ports.fleet.node_body(spec.node)
     for _ in range(_TRIES):
         body, known = known or await kube.get(NODE, spec.node), None
         node = node_view(body)
-        if node.uid != spec.node_uid:
+        if not anew and not about(incident.record, node):
             raise PreconditionError(f"{incident.name}: Node {node.name} is another incarnation now")
-        marked = node.annotations.get(ANNOTATION_REMEDIATION) == incident.name
-        if marked and node.unschedulable and TAINT_FAULT in node.taints:
+        ours_already = marked(incident.record, node)
+        if ours_already and node.unschedulable and TAINT_FAULT in node.taints:
             return
-        ours = not node.unschedulable or marked
-        await incident.update(own_cordon(cordon=ours, taint=TAINT_FAULT not in node.taints or marked))
+        ours = not node.unschedulable or ours_already
+        await incident.update(own_cordon(cordon=ours, taint=TAINT_FAULT not in node.taints or ours_already))
         try:
             await kube.merge_patch(NODE, spec.node, _cordon_patch(incident, body, ours=ours))
         except ConflictError:

@@ -16,6 +16,7 @@ from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPoli
 from sparewheel.clock import Clock
 from sparewheel.kube.port import NODE, POD, REMEDIATION_POLICY, Json, Kube, KubeError, NotFoundError
 from sparewheel.notify.port import Notifier
+from sparewheel.remediation.decide.anew import about
 from sparewheel.remediation.decide.cancel import asked_to_cancel, past_recall
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_VETO_OVERDUE, kind_of, severity_of
@@ -253,7 +254,7 @@ class Incident:
         seen = await self.see_node()
         if not isinstance(seen, NodeView):
             raise PreconditionError(f"{self.name}: Node {self.record.spec.node} is not there or can't be read")
-        if seen.uid != self.record.spec.node_uid:
+        if not about(self.record, seen):
             raise PreconditionError(f"{self.name}: Node {seen.name} is another incarnation now")
         status = self.record.status
         if status.owned.cordon and not seen.unschedulable and not past_recall(status):  # later it no longer counts

@@ -79,6 +79,7 @@ async def _do(incident: Incident, todo: Todo) -> bool:
         NodeAction.DRY_RUN: closed.dry_run,
         NodeAction.OPEN: detected.act,
         NodeAction.FENCE: fenced.act,
+        NodeAction.CORDON_ANEW: fenced.cordon_anew,
         NodeAction.FENCE_AGAIN: fenced.again,
         NodeAction.HOLD: fenced.hold,
         NodeAction.JOBS_DONE: closed.jobs_done,

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparewheel.api.names import ANNOTATION_REMEDIATION
 from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation, Trigger
+from sparewheel.remediation.decide.anew import about
 from sparewheel.remediation.decide.next_step import NodeAction, NodeStep, Situation, next_step
 from sparewheel.remediation.decide.observations import (
     Gone,
@@ -61,6 +63,9 @@ nodes = st.one_of(
     st.builds(
         node,
         uid=st.sampled_from(["node-uid", "another"]),
+        annotations=st.sampled_from(
+            [{}, {ANNOTATION_REMEDIATION: "other"}, {ANNOTATION_REMEDIATION: "gpu-7-xid-79-0"}]
+        ),
         unschedulable=st.booleans(),
         ready=st.sampled_from([True, False, None]),
     ),
@@ -131,7 +136,7 @@ def test_what_never_happens(record: Remediation, seen: Observations, now: dateti
     if deletes:
         assert replacement.claimed_at is not None, "nothing is deleted before a spare is claimed"
         assert isinstance(seen.node, NodeView)
-        assert seen.node.uid == record.spec.node_uid, "nothing on another incarnation"
+        assert about(record, seen.node), "nothing on another incarnation that is not cordoned by us"
         assert not isinstance(seen.pods, Unknown), "a failed look-up deletes nothing"
         assert not any(pod.veto and not pod.finished for pod in seen.pods), "the veto wins"
         assert any(one.name is NodeStage.FENCED and one.ended_at for one in record.status.stages), "fenced first"
@@ -229,17 +234,15 @@ def test_a_person_takes_the_node_back_until_it_is_too_late() -> None:
 @pytest.mark.parametrize("seen", [Gone(), node(uid="another")])
 def test_a_node_removed_by_others(seen: NodeView | Gone) -> None:
     """medik8s NHO 360: a repair left over after its node is gone."""
+    assert "removed by somebody else" in decide(fenced(), Observations(Gone())).waiting_for
     record = fenced()
-    assert "removed by somebody else" in decide(record, Observations(seen)).waiting_for
     record.status.owned.slurm_down = []
     assert actions(record, Observations(seen)) == [NodeAction.SUPERSEDE]
 
 
 def test_a_node_removed_by_others_after_the_claim_is_replaced_to_the_end() -> None:
-    """Its host is quarantined like any bad one; a Node that registered anew is somebody else's."""
-    record = claimed(fenced())
-    assert actions(record, Observations(Gone())) == [NodeAction.DRAINED]
-    assert NodeAction.DRAINED not in actions(record, Observations(node(uid="another")))
+    """Its host is quarantined like any bad one."""
+    assert actions(claimed(fenced()), Observations(Gone())) == [NodeAction.DRAINED]
 
 
 def test_after_the_drain_the_bad_host_goes_then_the_end() -> None:

@@ -1,0 +1,31 @@
+"""A struck node's Node was removed and registers anew under another uid: the host is the same, and still bad. Pure."""
+
+from __future__ import annotations
+
+from sparewheel.api.names import ANNOTATION_REMEDIATION
+from sparewheel.api.remediation import Remediation, Trigger
+from sparewheel.remediation.decide.observations import NodeView
+
+
+def marked(remediation: Remediation, node: NodeView) -> bool:
+    """Does the Node carry this incident's name?"""
+    return node.annotations.get(ANNOTATION_REMEDIATION) == remediation.metadata.name
+
+
+def about(remediation: Remediation, node: NodeView) -> bool:
+    """Is it the Node that the incident was opened for, or one after it that the incident has cordoned as well?"""
+    return node.uid == remediation.spec.node_uid or marked(remediation, node)
+
+
+def registered_anew(remediation: Remediation, node: NodeView) -> bool:
+    """A Node that nothing keeps pods from yet, although the incident goes on: it struck the host, or holds a spare.
+
+    Else it ends, and what is wrong with the new Node is an incident of its own.
+    """
+    status, before = remediation.status, remediation.spec.provider_id
+    if before and node.provider_id and node.provider_id != before:
+        return False  # another machine took the name
+    under_way = bool(status.owned.slurm_down) or status.replacement.claimed_at is not None
+    if about(remediation, node) or not under_way or status.replacement.quarantined_at is not None:
+        return False
+    return remediation.spec.trigger is not Trigger.NODE_REMOVED
