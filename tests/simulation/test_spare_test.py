@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Literal
 
 import pytest
@@ -13,6 +14,7 @@ from sparewheel.api.spare_test import SpareTestRule
 from sparewheel.remediation.decide.spare_test import TEST_PREFIX
 from sparewheel.slurm.memory import MemoryJob
 from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
+from tests.support.fake_replacer import FakeHost
 from tests.support.mortal import Life, mortal_controller
 from tests.support.play import healed, playing, ready, spare_of, training
 from tests.support.world import World, reported_attempt, until
@@ -54,8 +56,8 @@ async def test_a_warm_spare_is_tested_before_anything_is_wrong_and_again_within_
         (job,) = probes(world)
         assert (job.nodes, job.user, job.requeue) == ([spare_of(world)], "slurm", False)
         assert "SPAREWHEEL_GPUS=8" in job.script
-        first = host.test.time
-        await asyncio.sleep(1860)
+        first = grown_old(host, 1760)
+        await asyncio.sleep(100)
         assert (host.test.time - first).total_seconds() > 1790, "again, well within the hour"
         assert len(probes(world)) == 2
         training_job = await training(world)
@@ -63,6 +65,13 @@ async def test_a_warm_spare_is_tested_before_anything_is_wrong_and_again_within_
         await until(lambda: reported_attempt(training_job) == 1, 20)
         assert spare_of_struck(world) == "gpu-3"
         await healed(world)
+
+
+def grown_old(host: FakeHost, seconds: float) -> datetime:
+    """When the host was tested, once that is said to be so long ago: as if it had stood by all the time."""
+    assert host.test is not None
+    host.test = host.test.model_copy(update={"time": host.test.time - timedelta(seconds=seconds)})
+    return host.test.time
 
 
 def spare_of_struck(world: World) -> str | None:
@@ -127,9 +136,9 @@ async def test_slurmctld_away_is_no_pass() -> None:
         host = world.capacity.hosts["gpu-3"]
         await until(lambda: host.test is not None)
         assert host.test is not None
-        first = host.test.time
         world.slurm.fail(SlurmUnavailableError("slurmctld is away"), times=10**9)
-        await asyncio.sleep(1900)
+        first = grown_old(host, 1760)
+        await asyncio.sleep(140)
         assert host.test.time == first, "nothing was noted while nothing was known"
         assert host.phase == "Spare"
         world.slurm._faults.clear()
