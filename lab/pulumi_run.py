@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from pipelines.processes import end_session, is_pulumi
 
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.5
@@ -51,7 +52,7 @@ def release_dead_locks(backend: Path) -> list[str]:
             pid = int(json.loads(lock.read_text())["pid"])
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        if not _is_pulumi(pid):
+        if not is_pulumi(pid):
             lock.unlink(missing_ok=True)
             released.append(lock.name)
     return released
@@ -74,25 +75,5 @@ def _sweep(process: subprocess.Popen[str]) -> None:
         process.send_signal(number)
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
-    for pid in _session(process.pid):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    end_session(process.pid)
     process.wait()
-
-
-def _session(leader: int) -> list[int]:
-    """Plugins have process groups of their own, but stay in the session."""
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError):
-                if os.getsid(int(entry.name)) == leader:
-                    found.append(int(entry.name))
-    return found
-
-
-def _is_pulumi(pid: int) -> bool:
-    try:
-        return b"pulumi" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from pipelines.processes import end_session, is_pulumi
 from pipelines.refusals import next_step
 from pipelines.steps import Look, errors_of, read_look, short_name
 from policies.values import fields, items, text
@@ -58,6 +59,7 @@ class Engine:
                 sys.stdout.flush()
                 said.append(line)
             code = process.wait()
+        end_session(process.pid)
         if code != 0:
             why = errors_of(["".join(said)]) or f"pulumi {arguments[0]} ended with exit code {code}"
             raise EngineError(self._with_next_step(why))
@@ -88,16 +90,8 @@ class Engine:
         )
 
     def _with_next_step(self, error: str) -> str:
-        step = next_step(error, self.stack, socket.gethostname(), _runs)
+        step = next_step(error, self.stack, socket.gethostname(), is_pulumi)
         return f"{error}\n{step}" if step else error
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process of this machine is Pulumi."""
-    try:
-        return b"pulumi" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 @contextmanager

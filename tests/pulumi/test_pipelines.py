@@ -19,6 +19,7 @@ import pytest
 
 from pipelines.engine import Engine
 from tests.pulumi.stack import ROOT, ProjectStack
+from tests.pulumi.test_stopped_run import session_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -129,6 +130,8 @@ def test_a_killed_jobs_lock_is_named_and_the_next_up_converges(tmp_path: Path) -
     owner = locks(stack)[0]
     os.kill(owner["pid"], signal.SIGKILL)
     assert job.wait(timeout=30) == 2
+    left = [words for words in session_of(stack).values() if "pulumi" in words or "policies" in words]
+    assert left == [], "no plugin and no policy pack outlives the engine"
     (stack.folder / "go").touch()
 
     refused = stack.pipeline("up")
