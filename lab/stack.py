@@ -52,7 +52,7 @@ def user_key(paths: Paths, user: str) -> Path:
 def environment(paths: Paths) -> dict[str, str]:
     """What Pulumi's command line needs, beside a PATH with the toolchain on it."""
     return {
-        "PULUMI_BACKEND_URL": f"file://{folder(paths) / 'backend'}",
+        "PULUMI_BACKEND_URL": f"file://{folder(paths) / 'backend'}?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder(paths) / "passphrase"),
         "PULUMI_HOME": str(folder(paths) / "home"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
