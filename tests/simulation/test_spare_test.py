@@ -140,6 +140,7 @@ async def test_slurmctld_away_is_no_pass() -> None:
         first = grown_old(host, 1760)
         await asyncio.sleep(140)
         assert host.test.time == first, "nothing was noted while nothing was known"
+        assert world.records() == [], "no node is lost whose agent and kubelet are well"
         assert host.phase == "Spare"
         world.slurm._faults.clear()
         await until(lambda: host.test is not None and host.test.time > first)
