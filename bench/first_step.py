@@ -10,7 +10,8 @@ import statistics
 import sys
 
 from bench.results import keep, show
-from lab.demo.__main__ import ERRORS, Runs, tell
+from lab.demo.__main__ import ERRORS, tell
+from lab.demo.summary import Runs
 from lab.paths import paths_from_environment
 
 RUNS = 5

@@ -15,8 +15,10 @@ from lab.images.ensure import ensure_images
 from lab.machines.inject import Bite, inject_xid
 from lab.machines.inventory import load_inventory
 from lab.machines.power import Power, PowerError
+from lab.objects import hosts as platform_hosts
 from lab.objects import stack_is_up
-from lab.paths import paths_from_environment
+from lab.paths import Paths, paths_from_environment
+from lab.reach import next_lines
 from lab.restore import NotHealthyError, restore
 from lab.supervisor.client import SupervisorError
 from lab.toolchain.errors import ToolchainError
@@ -81,9 +83,26 @@ def status() -> None:
         typer.echo(f"{name:26} {state}")
     for item in hosts:
         typer.echo(f"{item.host.name:26} power {item.power:4} node {item.node}")
+    if all(state == "running" for state in daemons.values()):
+        for line in platform_lines(paths):
+            typer.echo(line)
     wanted_off = [i.host.name for i in hosts if i.power == "off" and data_centre.power.is_wanted(i.host)]
     if wanted_off or any(state != "running" for state in daemons.values()):
         raise typer.Exit(1)
+
+
+def platform_lines(paths: Paths) -> list[str]:
+    """What each GPU host is in its pool, where the platform can say it, and how to reach it."""
+    if not paths.kubeconfig.exists():
+        return []
+    try:
+        if not stack_is_up(paths):
+            return ["the platform is not on the cluster", f"export KUBECONFIG={paths.kubeconfig}"]
+        phases = {name: host.status for name, host in sorted(platform_hosts(paths).items())}
+    except (CommandError, OSError) as error:
+        return [f"what the hosts are in their pools can't be asked: {str(error).splitlines()[0]}"]
+    said = [f"{name:26} {host.phase.value} {host.reason}".rstrip() for name, host in phases.items()]
+    return [*said, "to go on, type:", *(f"  {line}" for line in next_lines(paths))]
 
 
 @app.command()

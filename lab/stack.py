@@ -180,7 +180,9 @@ def pulumi(paths: Paths, verb: str, *arguments: str) -> str:
 
 def _run(paths: Paths, arguments: list[str], folder_of_project: Path = REPOSITORY, stdin: str | None = None) -> str:
     release_dead_locks(folder(paths) / "backend")
-    env = {**os.environ, **environment(paths)}
+    own_tmp = folder(paths) / "tmp"  # the Kubernetes plugin leaves kubeconfigs there
+    own_tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
+    env = {**os.environ, **environment(paths), "TMPDIR": str(own_tmp)}
     done = run([*arguments, "--non-interactive", "--color=never"], folder_of_project, env, stdin)
     log = folder(paths) / "log"
     log.mkdir(parents=True, exist_ok=True)

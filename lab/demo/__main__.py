@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import statistics
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,9 +21,11 @@ from lab.demo.facts import Facts
 from lab.demo.receiver import Inbox, receiver
 from lab.demo.researcher import ResearcherError
 from lab.demo.story import STEP_SECONDS, Story
+from lab.demo.summary import Runs, by_track, figures
 from lab.images.ensure import ensure_images
 from lab.machines.inventory import MACHINE_IP
 from lab.paths import Paths, paths_from_environment
+from lab.reach import next_lines
 from lab.restore import NotHealthyError, restore
 from lab.toolchain.errors import ToolchainError
 from lab.toolchain.paths import REPOSITORY
@@ -58,9 +58,9 @@ def report(facts: Facts, checks: list[Check], folder: Path) -> None:
     first, last = min([-10.0, *times]), max([bar.end_seconds for bar in bars] + times)
     uses = picture.gpu_use(times, gpus=GPUS, window_seconds=max(2.0, 4 * STEP_SECONDS), first=first, last=last)
     title = f"{facts.record.spec.fault.code} on {facts.bad_node}, job {facts.struck.job_id}"
-    picture.draw(folder / "timeline.png", title=title, bars=bars, uses=uses, gpus=GPUS)
+    picture.draw(folder / "timeline.png", title=title, bars=by_track(bars), uses=uses, gpus=GPUS)
     table = Table("from", "to", "track", "stage", title=title, title_justify="left")
-    for bar in bars:
+    for bar in by_track(bars):
         table.add_row(f"{bar.start_seconds:.1f} s", f"{bar.end_seconds:.1f} s", bar.track, bar.stage)
     out.print(table)
     for message in facts.messages:
@@ -81,25 +81,6 @@ def tell_once(paths: Paths, inbox: Inbox, bite: str, folder: Path, *, warm: bool
     checks = judge(facts, warm=warm)
     report(facts, checks, folder)
     return facts, checks
-
-
-@dataclass(slots=True)
-class Runs:
-    """Several stories, in their order."""
-
-    seconds: list[float] = field(default_factory=list[float])
-    """Injection to the first new step, less what the job itself needs to start."""
-    platform: list[float] = field(default_factory=list[float])
-    """The fault's own time to the first new step, beyond the job's own save and load."""
-    failed: list[str] = field(default_factory=list[str])
-
-    def add(self, facts: Facts, checks: list[Check]) -> None:
-        run = len(self.seconds) + 1
-        self.failed += [f"run {run}: {check.name}: {check.detail}" for check in checks if not check.passed]
-        resumed = timeline.resumed_seconds(facts)
-        if resumed is not None:
-            self.seconds.append(resumed - facts.load_seconds)
-            self.platform.append(timeline.platform_seconds(facts) or 0.0)
 
 
 def tell(paths: Paths, runs: int, bite: str, *, warm: bool) -> Runs:
@@ -132,22 +113,14 @@ def main(
         raise typer.Exit(130) from None
     except ERRORS as error:
         sys.exit(f"error: {error}")
-    seconds, platform = told.seconds, told.platform
-    if seconds:
-        what = f"{bite}, warm spares" if warm else bite
-        out.print(
-            f"injection to first new step, less load, {what}: median {statistics.median(seconds):.1f} s, "
-            f"worst {max(seconds):.1f} s of {len(seconds)}",
-            highlight=False,
-        )
-        out.print(
-            f"fault to first new step, beyond the job's own save and load, {what}: median "
-            f"{statistics.median(platform):.1f} s, worst {max(platform):.1f} s of {len(platform)}",
-            highlight=False,
-        )
+    for line in figures(told, f"{bite}, warm spares" if warm else bite):
+        out.print(line, highlight=False, soft_wrap=True)
     if told.failed:
         sys.exit("\n".join(["the demo did not keep its promise:", *told.failed]))
-    out.print("The data centre still runs: `make lab-status`, `make lab-down`.", highlight=False)
+    out.print("The data centre still runs: `make lab-status`, `make lab-down`. To go on, type here:", highlight=False)
+    for line in next_lines(paths, told.records[-1]):
+        out.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    out.print("The receiver of messages ended with the demo; lab/README.md says more.", highlight=False)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ def draw(path: Path, *, title: str, bars: Sequence[Bar], uses: Sequence[Use], gp
     top.annotate("fault", (0, gpus), color="#b03030", xytext=(-4, 4), textcoords="offset points", ha="right")
     top.set_ylabel("GPUs that train")
     top.set_ylim(0, gpus * 1.15)
+    top.set_yticks(range(0, gpus + 1, max(1, gpus // 4)))
     labels: list[str] = []
     for index, bar in enumerate(bars):
         width = max(bar.end_seconds - bar.start_seconds, last * 0.002)

@@ -8,13 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab.demo.facts import JobFacts, job_fields, nodes_batch_first
-from lab.machines.inventory import load_inventory
 from lab.paths import Paths
-from lab.stack import user_key
+from lab.reach import ssh_arguments
 from lab.toolchain.paths import REPOSITORY
 from training.resumable.progress import Step, parse_step
 
-LOGIN_PORT = 30022
 TIMEOUT_SECONDS = 60
 
 
@@ -31,20 +29,10 @@ class Researcher:
 
     def ssh(self, command: str, stdin: bytes | None = None, timeout_seconds: float = TIMEOUT_SECONDS) -> str:
         """Run on the login node; ResearcherError when it fails."""
-        address = load_inventory(self.paths.state).system[0].ip
-        known_hosts = self.paths.state / "users" / self.name / "known_hosts"
-        arguments = ["ssh", "-i", str(user_key(self.paths, self.name)), "-p", str(LOGIN_PORT)]
-        for option in (
-            "BatchMode=yes",
-            "ConnectTimeout=5",
-            "StrictHostKeyChecking=accept-new",
-            f"UserKnownHostsFile={known_hosts}",
-            "LogLevel=ERROR",
-        ):
-            arguments += ["-o", option]
+        program, *arguments = ssh_arguments(self.paths, self.name)
         try:
             done = subprocess.run(
-                [*arguments, f"{self.name}@{address}", command],
+                [program, "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", *arguments, command],
                 input=stdin,
                 stdin=None if stdin is not None else subprocess.DEVNULL,
                 capture_output=True,

@@ -58,7 +58,7 @@ class Story:
         known = {record.metadata.name for record in remediations(self.paths)}
         injected_at = datetime.now(UTC)
         note(f"  XID 79 on GPU {GPU} of {bad_node}: {sparewheel(self.paths, *self._injection(bad_node))}")
-        record = self._heal(struck, known)
+        record = self._heal(struck, known, injected_at)
         self._look("after")
         after, rival_after = self.alice.job(struck), self.bob.job(rival)
         self._clear(struck, rival)
@@ -131,22 +131,32 @@ class Story:
     def _step(self, job: int, number: int, attempt: int = 0) -> Step | None:
         return next((s for s in self.alice.steps(job) if s.step >= number and s.attempt >= attempt), None)
 
-    def _heal(self, struck: int, known: set[str]) -> Remediation:
-        with step("a fault; nobody acts", 60):
+    def _heal(self, struck: int, known: set[str], injected_at: datetime) -> Remediation:
+        """Each step says how long the demo looked for it; what is noted after it, when it really was."""
+
+        def real(what: str, at: datetime) -> None:
+            note(f"  {what} {(at - injected_at).total_seconds():.1f} s after the fault")
+
+        with step("seen: the fault is recorded; nobody acts", 60):
             name = await_("the incident is recorded", lambda: self._new(known), seconds=60)
         self._look("during")
-        with step("the job resumes from its checkpoint", 60):
-            await_(
+        with step("seen: the job resumes from its checkpoint", 60):
+            first = await_(
                 "the first new step",
                 lambda: self._step(struck, 1, attempt=1),
                 seconds=RESUME_SECONDS,
                 seen=lambda: self._say(struck),
             )
+        real("the first new step was done", datetime.fromisoformat(first.time))
         note(f"  {sparewheel(self.paths, 'why', str(struck))}")
-        with step("the node is replaced and the record closed", 90):
-            return await_(
+        with step("seen: the node is replaced and the record closed", 90):
+            record = await_(
                 "the incident is healed", lambda: self._closed(name, struck), seconds=HEAL_SECONDS, seen=self._waiting
             )
+        ends = [stage.ended_at for stage in record.status.stages if stage.ended_at is not None]
+        if ends:
+            real("the record was closed", max(ends))
+        return record
 
     def _new(self, known: set[str]) -> str | None:
         return next((r.metadata.name for r in remediations(self.paths) if r.metadata.name not in known), None)

@@ -10,7 +10,7 @@ from bench.first_step import figures_of as first_step_figures
 from bench.plain_slurm import OURS, plain_conf
 from bench.struck_job import Marks, Seen, figures_of, marked, ratio, seen_in
 from components.slurm_conf import slurm_conf
-from lab.demo.__main__ import Runs
+from lab.demo.summary import Runs
 from stacks.slurm import InClusterDatabase, Slurm
 
 CUT = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)

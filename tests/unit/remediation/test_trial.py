@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from rich.table import Table
 from typer.testing import CliRunner
 
 from sparewheel.api.gpu_pool import SecretKeyRef
@@ -96,9 +97,23 @@ def test_what_was_not_delivered_is_a_table_and_all_well_is_none() -> None:
     record.status = delivery_failed("r/a/chat", at(1), "HTTP 503")(record.status)
     shown = undelivered([record], at(9))
     assert shown is not None
-    states = [str(cell) for cell in shown.columns[4].cells]
-    assert states == ["given up", "tried again"]
-    assert [str(cell) for cell in shown.columns[7].cells] == ["HTTP 404", "HTTP 503"]
+    assert rows_of(shown) == [["hook", "1", "0", "HTTP 404"], ["chat", "0", "1", "HTTP 503"]]
     found = {one["route"]: (one["remediation"], one["state"], one["lastError"]) for one in undelivered_json([record])}
     name = record.metadata.name
     assert found == {"hook": (name, "undelivered", "HTTP 404"), "chat": (name, "queued", "HTTP 503")}
+
+
+def rows_of(shown: Table) -> list[list[str]]:
+    """Cells without the age."""
+    columns = [[str(cell) for cell in column.cells] for number, column in enumerate(shown.columns) if number != 3]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def test_a_route_that_is_down_is_one_short_line_however_many_messages_it_owes() -> None:
+    record = fenced()
+    for event in ("a", "b", "c"):
+        record.status = enqueue("r", event, ["hook"], at(0))(record.status)
+        record.status = delivery_failed(f"r/{event}/hook", at(1), f"{event}: no\nanswer " + "x" * 200)(record.status)
+    shown = undelivered([record], at(9))
+    assert shown is not None
+    assert rows_of(shown) == [["hook", "0", "3", ("c: no answer " + "x" * 200)[:80]]]
