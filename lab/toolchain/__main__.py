@@ -36,7 +36,7 @@ def main() -> int:
         signal.signal(sign, _interrupt)
     try:
         if arguments.what == "env":
-            for name, value in environment.variables(venv.folder()).items():
+            for name, value in {**environment.variables(venv.folder()), **environment.cluster()}.items():
                 print(f"export {name}={shlex.quote(value)}")
             return 0
         folder = setup.ensure(arguments.profile)

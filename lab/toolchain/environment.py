@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from lab.paths import paths_from_environment
 from lab.toolchain import machine
 from lab.toolchain.paths import REPOSITORY, bin_folder, cache_folder
 
@@ -25,3 +26,10 @@ def variables(venv: Path) -> dict[str, str]:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }
+
+
+def cluster() -> dict[str, str]:
+    """The data centre's kubeconfig, while it is up and the caller has no cluster of their own."""
+    own = os.environ.get("KUBECONFIG") or (Path.home() / ".kube" / "config").exists()
+    lab = paths_from_environment().kubeconfig
+    return {"KUBECONFIG": str(lab)} if not own and os.access(lab, os.R_OK) else {}

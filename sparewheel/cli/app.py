@@ -18,8 +18,14 @@ from sparewheel.cli.commands import (
     reports,
     spares,
 )
+from sparewheel.cli.usage import PlainGroup
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Asks and drives a Sparewheel cluster (KUBECONFIG).")
+app = typer.Typer(
+    cls=PlainGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    help="Asks and drives a Sparewheel cluster (KUBECONFIG).",
+)
 for group in (
     reports,
     plan,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 from collections.abc import Awaitable, Callable
@@ -13,15 +14,20 @@ import stamina
 import typer
 from pydantic import ValidationError
 from rich.console import Console
+from rich.table import Table
 
 from sparewheel import __version__
 from sparewheel.api.base import ApiObject
 from sparewheel.api.names import NAMESPACE
+from sparewheel.cli.whole_words import whole_words
 from sparewheel.kube.access import AccessError, from_environment
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import NODE, Json, Kube, KubeError, NotFoundError, Resource, UnavailableError
 
-out = Console(soft_wrap=not sys.stdout.isatty())
+PIPE_COLUMNS = 250
+"""How wide a table may be that goes into a file or another program."""
+_TERMINAL = sys.stdout.isatty()
+out = Console(soft_wrap=not _TERMINAL, width=None if _TERMINAL else PIPE_COLUMNS)
 err = Console(stderr=True, soft_wrap=True)
 """Not wrapped: an error is one line, whose paths and addresses can be searched for and copied."""
 
@@ -52,7 +58,10 @@ def run(command: Callable[[KubeClient], Awaitable[T]]) -> T:
         return asyncio.run(inside())
     except UnavailableError as error:
         fail(CommandError(f"{error}; see that the cluster is up and that KUBECONFIG names the right one"))
-    except (AccessError, KubeError, CommandError) as error:
+    except AccessError as error:
+        lab = "" if os.environ.get("KUBECONFIG") else """ (for the local data centre: eval "$(make env)")"""
+        fail(CommandError(f"{error}{lab}"))
+    except (KubeError, CommandError) as error:
         fail(error)
 
 
@@ -70,6 +79,11 @@ def read(resource: Resource, model: type[Item], body: Json) -> Item:
             f"{resource.kind} objects of another version are in the cluster ({error.error_count()} fields differ); "
             f"use the sparewheel of the controller's version, this one is {__version__}"
         ) from error
+
+
+def show(table: Table) -> None:
+    """Print it whole: on a terminal that is too narrow its lines go on below rather than lose what stands there."""
+    out.print(whole_words(table, out.width), crop=False)
 
 
 def print_json(data: object) -> None:

@@ -127,7 +127,9 @@ def from_file(path: Path, context: str | None = None) -> Access:
     try:
         text = path.read_text()
     except OSError as error:
-        raise AccessError(f"kubeconfig {path} can't be read: {error.strerror}; set KUBECONFIG") from error
+        raise AccessError(
+            f"kubeconfig {path} can't be read: {error.strerror}; set KUBECONFIG to your cluster's"
+        ) from error
     except UnicodeDecodeError as error:
         raise AccessError(f"kubeconfig {path} is no text; set KUBECONFIG to the right file") from error
     return from_text(text, context, folder=path.parent, source=str(path))

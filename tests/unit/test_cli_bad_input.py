@@ -65,6 +65,32 @@ def test_words_that_cannot_be_right(
     assert says in " ".join(done.output.split())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["why", "abc"], "'abc' is no whole number"),
+        (["inject", "xid79", "--node", "n", "--bite", "soft"], "'soft' is not one of 'crash', 'hang', 'silent'"),
+        (["drill", "--limit", "long"], "'long' is no number"),
+    ],
+)
+def test_values_of_another_kind(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(app, arguments, env={"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"})
+    assert done.exit_code == 2
+    assert says in done.output
+    assert "Value error" not in done.output
+    assert "Input should" not in done.output
+
+
+def test_no_kubeconfig_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = CliRunner().invoke(app, ["status"])
+    assert done.exit_code == 1
+    assert "set KUBECONFIG to your cluster's" in done.output
+    assert "make env" in done.output
+
+
 def test_usage_has_the_name_that_is_typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", ["/somewhere/__main__.py", "pool", "add", "--help"])
     with pytest.raises(SystemExit) as ended:

@@ -8,12 +8,17 @@ from collections.abc import Awaitable, Callable
 import pytest
 from typer.testing import CliRunner
 
-from sparewheel.api.names import NAMESPACE
+from sparewheel.api.names import CONTROLLER_APP_NAME, LABEL_APP_NAME, NAMESPACE
 from sparewheel.api.remediation import JobRecord
 from sparewheel.cli.app import app
 from sparewheel.cli.commands import reports
+from sparewheel.cli.commands.plan import MODULE
 from sparewheel.kube.memory import MemoryKube
-from sparewheel.kube.port import REMEDIATION, Kube
+from sparewheel.kube.port import POD, REMEDIATION, Kube
+from sparewheel.remediation.controller import job_look
+from sparewheel.remediation.decide.untouched import untouched_words
+from sparewheel.slurm.memory import MemorySlurm
+from sparewheel.slurm.memory_objects import MemoryJob
 from tests.support.incidents import remediation
 
 
@@ -51,6 +56,49 @@ def test_a_job_that_nothing_touched_is_an_empty_list(kube: MemoryKube) -> None:
     done = CliRunner().invoke(app, ["why", "41", "-o", "json"])
     assert json.loads(done.output) == []
     assert "No incident of the platform touched job 41" in CliRunner().invoke(app, ["why", "41"]).output
+
+
+def test_a_job_that_slurm_requeued_did_not_just_end_by_itself(
+    kube: MemoryKube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm is asked where the controller runs."""
+    pod = {"metadata": {"name": "c-0", "labels": {LABEL_APP_NAME: CONTROLLER_APP_NAME}}, "status": {"phase": "Running"}}
+    kube.put(POD, {**pod, "spec": {"containers": [{"args": ["-m", MODULE, "--url", "http://s"]}]}}, NAMESPACE)
+    asked: list[tuple[str, ...]] = []
+
+    async def in_pod(_: Kube, pod_name: str, command: list[str], __: str) -> str:
+        asked.append((pod_name, *command))
+        return json.dumps({"restarts": 2, "states": ["COMPLETED"]})
+
+    monkeypatch.setattr(reports, "in_pod", in_pod)
+    said = CliRunner().invoke(app, ["why", "41"]).output
+    assert "but Slurm requeued it 2 times" in said
+    assert "sacct -D -j 41" in said
+    assert asked == [("c-0", "python", "-m", f"{MODULE}.job_look", "41", "--url", "http://s")]
+
+
+@pytest.mark.parametrize(
+    ("restarts", "states", "says"),
+    [
+        (1, {"RUNNING"}, "but Slurm requeued it once"),
+        (0, {"OUT_OF_MEMORY"}, "but Slurm ended it as OUT_OF_MEMORY"),
+        (1, {"NODE_FAIL"}, "or somebody requeued it) and ended it as NODE_FAIL"),
+        (0, {"FAILED"}, "it ended by itself"),
+        (None, set[str](), "is not known here (no controller runs)"),
+    ],
+)
+def test_what_is_said_of_a_job_in_no_record(restarts: int | None, states: set[str], says: str) -> None:
+    text = untouched_words(7, restarts, states, "no controller runs")
+    assert says in text
+    assert "`sacct -D -j 7 " in text
+    assert ("by itself" in text) == (says == "it ended by itself")
+
+
+async def test_slurm_is_asked_about_the_one_job() -> None:
+    slurm = MemorySlurm()
+    slurm.submit(MemoryJob(7, restart_count=3))
+    assert (await job_look.look(slurm, 7))["restarts"] == 3
+    assert await job_look.look(slurm, 8) == {}
 
 
 def test_a_reason_has_one_name_everywhere() -> None:

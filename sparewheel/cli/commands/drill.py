@@ -14,7 +14,7 @@ from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.cli import tables, timeline
 from sparewheel.cli.commands.inject import strike
-from sparewheel.cli.common import CommandError, all_of, checked_name, fail, node_body, out, run
+from sparewheel.cli.common import CommandError, all_of, checked_name, fail, node_body, out, run, show
 from sparewheel.clock import Clock, SystemClock
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, REMEDIATION, Kube, KubeError
@@ -52,10 +52,12 @@ def drill(
 
         drilled = play(kube, SystemClock(), hit, node, limit, busy=busy, pool=pool)
         record = await (noted(kube, SystemClock(), pool, drilled) if note else drilled)
-        out.print(tables.timeline(f"{record.metadata.name} · {record.spec.node}", timeline.rows(record)))
+        show(tables.timeline(f"{record.metadata.name} · {record.spec.node}", timeline.rows(record)))
         out.print(record.status.message, markup=False)
         host = record.status.replacement.bad_host
-        out.print(f"Host {host} is quarantined by the drill: reboot it, then `sparewheel host release {host}`.")
+        out.print(
+            f"Host {host} is quarantined by the drill: reboot it, then `sparewheel host release {host} --reason ...`."
+        )
 
     run(command)
 

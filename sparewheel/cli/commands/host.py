@@ -14,7 +14,7 @@ from sparewheel.api.gpu_host import GpuHost, HostRequest, HostVerb
 from sparewheel.api.names import ANNOTATION_HOST_ANSWER, ANNOTATION_HOST_REQUEST, NAMESPACE
 from sparewheel.capacity.requests import refusal
 from sparewheel.cli import tables
-from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run
+from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run, show
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, Kube, NotFoundError
 
@@ -43,7 +43,7 @@ def host_list(
         if output == "json":
             print_json([host.to_wire() for host in hosts])
         else:
-            out.print(tables.machines(hosts, datetime.now(UTC)))
+            show(tables.machines(hosts, datetime.now(UTC)))
 
     run(command)
 

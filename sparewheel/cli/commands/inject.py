@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from sparewheel.api.names import AGENT_APP_NAME, LABEL_APP_NAME, NAMESPACE
-from sparewheel.cli.common import CommandError, node_body, out, run
+from sparewheel.api.names import AGENT_APP_NAME, GPU_RESOURCE, LABEL_APP_NAME, NAMESPACE
+from sparewheel.api.node_health import NodeHealth
+from sparewheel.cli.common import CommandError, node_body, out, read, run
 from sparewheel.cli.pod_exec import in_pod
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import POD
+from sparewheel.kube.port import NODE_HEALTH, POD, Kube, NotFoundError
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +38,7 @@ async def strike(kube: KubeClient, fault: str, node: str, gpu: int, bite: str) -
     """Inject the fault; what the agent's drill says. CommandError when it can't be."""
     if not re.fullmatch(r"xid ?[0-9]{1,4}", fault.lower()):
         raise CommandError(f"{fault!r} is no fault that can be injected; give an XID such as xid79")
-    await node_body(kube, node)
+    await check_gpu(kube, node, gpu)
     pods = await kube.list(POD, NAMESPACE, {LABEL_APP_NAME: AGENT_APP_NAME}, f"spec.nodeName={node}")
     running = [pod for pod in pods.items if pod.get("status", {}).get("phase") == "Running"]
     if not running:
@@ -51,6 +52,20 @@ async def strike(kube: KubeClient, fault: str, node: str, gpu: int, bite: str) -
         drill += ["--kernel-log", kernel_log]
     pod = running[0]["metadata"]["name"]
     return await in_pod(kube, pod, drill, "the drill failed on the node")
+
+
+async def check_gpu(kube: Kube, node: str, gpu: int) -> None:
+    """CommandError when the node has no such GPU. A node whose GPUs nobody counted yet is left to its agent."""
+    body = await node_body(kube, node)
+    try:
+        health = read(NODE_HEALTH, NodeHealth, await kube.get(NODE_HEALTH, node))
+    except NotFoundError:
+        health = NodeHealth()
+    counted = int(body.get("status", {}).get("capacity", {}).get(GPU_RESOURCE, "0"))
+    count = max(health.status.gpus.expected, counted)
+    if count and gpu >= count:
+        has = f"GPUs 0 to {count - 1}" if count > 1 else "GPU 0 alone"
+        raise CommandError(f"node {node} has {has}, no GPU {gpu}; nothing was injected")
 
 
 def _argument(arguments: list[str], name: str) -> str | None:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, NAMESPACE, POLICY_NAME
 from sparewheel.api.remediation_policy import NotifyTest, RemediationPolicy
-from sparewheel.cli.common import CommandError, out, read, run
+from sparewheel.cli.common import CommandError, out, read, run, show
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import REMEDIATION_POLICY, Kube, NotFoundError
 from sparewheel.remediation.decide.trial import request
@@ -44,7 +44,7 @@ def send_test(
         return await ask(kube, request(secrets.token_hex(8), route, user, getpass.getuser()))
 
     answer = run(command)
-    out.print(table(answer))
+    show(table(answer))
     if not answer.results:
         out.print("There is no route; add one under remediation.routes of the stack's file.")
     if not all(result.delivered for result in answer.results):

@@ -9,7 +9,7 @@ import typer
 
 from sparewheel.api.names import CONTROLLER_APP_NAME, LABEL_APP_NAME, NAMESPACE
 from sparewheel.cli import tables
-from sparewheel.cli.common import CommandError, Output, checked_name, node_body, out, print_json, run
+from sparewheel.cli.common import CommandError, Output, checked_name, node_body, print_json, run, show
 from sparewheel.cli.pod_exec import in_pod
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import POD, Kube
@@ -34,7 +34,7 @@ def plan(node: str, output: Output = "table") -> None:
         if output == "json":
             print_json(found)
         else:
-            out.print(tables.plan(found))
+            show(tables.plan(found))
 
     run(command)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,13 +15,16 @@ from sparewheel.api.names import NAMESPACE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.cli import tables, timeline
-from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run
+from sparewheel.cli.commands.plan import MODULE, controller
+from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run, show
+from sparewheel.cli.pod_exec import in_pod
 from sparewheel.cli.undelivered import undelivered, undelivered_json
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE_HEALTH, REMEDIATION, NotFoundError
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE_HEALTH, REMEDIATION, KubeError, NotFoundError
 from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.sentences import job_sentence
 from sparewheel.remediation.decide.spare_need import need_of_pool
+from sparewheel.remediation.decide.untouched import untouched_words
 
 
 def register(app: typer.Typer) -> None:
@@ -46,9 +50,12 @@ def status(output: Output = "table") -> None:
             found = {name: [item.to_wire() for item in items] for name, items in groups.items()}
             print_json({**found, "undeliveredMessages": undelivered_json(records)})
             return
-        out.print(tables.pools(pools))
-        out.print(tables.hosts(hosts, health, now))
-        out.print(tables.remediations(open_records, now) if open_records else "No remediation is open.")
+        show(tables.pools(pools))
+        show(tables.hosts(hosts, health, now))
+        if open_records:
+            show(tables.remediations(open_records, now))
+        else:
+            out.print("No remediation is open.")
         show_undelivered(records, now)
         for need in (need_of_pool(pool, hosts, records, now) for pool in pools):
             if need.short:
@@ -66,7 +73,7 @@ def remediations(output: Output = "table") -> None:
             print_json([record.to_wire() for record in records])
         elif records:
             now = datetime.now(UTC)
-            out.print(tables.remediations(records, now))
+            show(tables.remediations(records, now))
             show_undelivered(records, now)
         else:
             out.print("No remediation yet.")
@@ -78,7 +85,7 @@ def show_undelivered(records: Sequence[Remediation], now: datetime) -> None:
     """The messages that nobody accepted, where there are any."""
     found = undelivered(records, now)
     if found is not None:
-        out.print(found)
+        show(found)
 
 
 def show_timeline(name: str, output: Output = "table") -> None:
@@ -92,7 +99,7 @@ def show_timeline(name: str, output: Output = "table") -> None:
         if output == "json":
             print_json(timeline.as_json(record))
             return
-        out.print(tables.timeline(f"{name} · {record.spec.node}", timeline.rows(record)))
+        show(tables.timeline(f"{name} · {record.spec.node}", timeline.rows(record)))
         for job in record.status.jobs:
             out.print(f"Job {job.job_id} of {job.user}: {job.message or job_sentence(record, job)}", markup=False)
         if record.status.message:
@@ -112,11 +119,21 @@ def why(job_id: Annotated[int, typer.Argument(metavar="JOBID")], output: Output 
             print_json([timeline.job_as_json(record, job) for record, job in found])
             return
         if not found:
-            out.print(
-                f"No incident of the platform touched job {job_id}. If it ended, it ended by itself, by its user or by "
-                f"its time limit: `sacct -j {job_id} -o JobID,State,ExitCode,Reason` says which."
-            )
+            out.print(await untouched(kube, job_id), markup=False)
         for record, job in found:
             out.print(f"{job.message or job_sentence(record, job)} ({record.metadata.name})", markup=False)
 
     run(command)
+
+
+async def untouched(kube: KubeClient, job_id: int) -> str:
+    """Of a job that is in no record: what Slurm has to say of it, asked where the controller asks it."""
+    try:
+        pod, arguments = await controller(kube)
+        inside = ["python", "-m", f"{MODULE}.job_look", str(job_id), *arguments]
+        found: dict[str, Any] = json.loads(await in_pod(kube, pod, inside, "Slurm could not be asked"))
+    except (CommandError, KubeError, ValueError) as error:
+        return untouched_words(job_id, None, frozenset(), str(error))
+    if not found:
+        return untouched_words(job_id, None, frozenset(), "slurmctld does not know it, or no longer")
+    return untouched_words(job_id, found["restarts"], frozenset(found["states"]))

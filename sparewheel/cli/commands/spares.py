@@ -11,7 +11,7 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.remediation import Remediation
 from sparewheel.cli import tables
-from sparewheel.cli.common import Output, all_of, out, print_json, run
+from sparewheel.cli.common import Output, all_of, out, print_json, run, show
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, REMEDIATION
 from sparewheel.remediation.decide.spare_need import need_of_pool
@@ -33,7 +33,7 @@ def spares(output: Output = "table") -> None:
         if output == "json":
             print_json([{**asdict(need), "short": need.short} for need in needs])
             return
-        out.print(tables.spare_needs(needs))
+        show(tables.spare_needs(needs))
         for need in needs:
             if need.short:
                 out.print(f"warning: {need.words}", style="yellow", markup=False)
