@@ -59,8 +59,8 @@ def run(command: Callable[[KubeClient], Awaitable[T]]) -> T:
     except UnavailableError as error:
         fail(CommandError(f"{error}; see that the cluster is up and that KUBECONFIG names the right one"))
     except AccessError as error:
-        lab = "" if os.environ.get("KUBECONFIG") else """ (for the local data centre: eval "$(make env)")"""
-        fail(CommandError(f"{error}{lab}"))
+        hint = "" if os.environ.get("KUBECONFIG") else """ (in a checkout: eval "$(make env)")"""
+        fail(CommandError(f"{error}{hint}"))
     except (KubeError, CommandError) as error:
         fail(error)
 
