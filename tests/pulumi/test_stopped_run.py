@@ -85,9 +85,11 @@ def test_the_lock_of_a_killed_run_is_released_and_that_of_a_living_one_is_not(tm
     process = start(stack)
     assert release_dead_locks(stack.backend) == []
     assert stack.run("up", "--yes", "--skip-preview").code != 0, "a stack that is being changed is locked"
-    for pid in session_of(stack):  # all found first: Pulumi lets go of its lock when it sees a plugin die
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    found = session_of(stack)
+    for sent in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: Pulumi lets go of its lock when it sees a plugin die
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, sent)
     process.wait(timeout=30)
     assert len(release_dead_locks(stack.backend)) == 1
     (stack.folder / "__main__.py").write_text("")
