@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.manifest import raw
+from components.manifest import raw, unprivileged
 from components.names import DRILL, off_gpu_nodes
 from components.rbac import drill_access
 from components.slinky import container
@@ -36,13 +36,7 @@ def drill_job(config: StackConfig, drill: Drill, pool: str) -> dict[str, Any]:
                 name="drill",
                 command=[*command, f"--limit={drill.limit_seconds}", "--note"],
                 resources={"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}},
-                securityContext={
-                    "runAsNonRoot": True,
-                    "runAsUser": 65532,
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                securityContext=unprivileged(),
             )
         ],
     }

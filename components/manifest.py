@@ -30,3 +30,14 @@ def own_metadata(name: str, kinds: pulumi.Input[str]) -> dict[str, Any]:
     """Of an object of our kinds; ``kinds``: which version of them is served."""
     whole = metadata(name, NAMESPACE)
     return {**whole, "annotations": {**whole["annotations"], ANNOTATION_KINDS: kinds}}
+
+
+def unprivileged() -> dict[str, Any]:
+    """The securityContext of a container of ours that needs nothing of its node: no root, no capability, no writing."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }

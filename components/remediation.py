@@ -12,7 +12,7 @@ from components import settings
 from components.agents import Agents
 from components.drills import Drills
 from components.kinds_served import KindsServed
-from components.manifest import own_metadata, raw
+from components.manifest import own_metadata, raw, unprivileged
 from components.names import CONTROLLER, off_gpu_nodes
 from components.rbac import controller_access
 from components.slinky import container
@@ -174,13 +174,7 @@ def controller_pod(config: StackConfig, labels: dict[str, str]) -> dict[str, Any
                     {"name": "LOGNAME", "value": "sparewheel"},
                 ],
                 resources={"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
-                securityContext={
-                    "runAsNonRoot": True,
-                    "runAsUser": 65532,
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                securityContext=unprivileged(),
                 volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume of its own
             )
         ],
