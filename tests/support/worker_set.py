@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,7 @@ REGISTER_SECONDS = 1.0
 
 
 @dataclass
-class WorkerSet:
+class WorkerSet(ABC):
     warm: bool = False
     """Spares are joined ahead of need, with a worker behind a reservation."""
     kube: MemoryKube = field(init=False)
@@ -36,9 +37,9 @@ class WorkerSet:
     _uids: Any = field(default_factory=lambda: itertools.count(1))
 
     @property
+    @abstractmethod
     def workers(self) -> int:
         """Slurm nodes that there shall be."""
-        raise NotImplementedError
 
     def worker_nodes(self) -> dict[str, str]:
         """Slurm node name to the Node that its pod runs on."""
