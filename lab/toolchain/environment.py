@@ -21,6 +21,7 @@ def variables(venv: Path) -> dict[str, str]:
     return {
         "PATH": os.pathsep.join([*first, *rest]),
         "PYTHONPATH": str(REPOSITORY),
+        "SPAREWHEEL_CHECKOUT": str(REPOSITORY),
         "VIRTUAL_ENV": str(venv),
         "SPAREWHEEL_CACHE": str(cache_folder()),
         "PULUMI_SKIP_UPDATE_CHECK": "true",

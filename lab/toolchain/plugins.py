@@ -63,7 +63,7 @@ def ensure_command_plugin(venv: Path) -> None:
         return
     text = (
         "#!/bin/sh\n"
-        f"export PYTHONPATH='{REPOSITORY}'\n"
+        f'export PYTHONPATH="${{SPAREWHEEL_CHECKOUT:-{REPOSITORY}}}"\n'  # checkouts share this folder
         f"exec '{venv}/bin/python' -m lab.toolchain.command_plugin \"$@\"\n"
     )
     if place.exists() and not place.is_symlink() and place.read_text() == text:
