@@ -6,12 +6,15 @@ import asyncio
 
 import pytest
 
+from sparewheel.api.faults import Action
 from sparewheel.api.remediation import NodeStage
-from sparewheel.capacity.port import CapacityError, UnreachableError
+from sparewheel.capacity.port import UnreachableError
 from sparewheel.kube.port import POD, InvalidError
 from sparewheel.remediation.decide import spares
 from sparewheel.remediation.decide.record import started
 from sparewheel.remediation.decide.spares import SILENT_SECONDS
+from tests.support.ladder_play import ladder_world
+from tests.support.node_helpers import Helpers
 from tests.support.play import healed, playing, training, waits_for
 from tests.support.world import World, reported_attempt, until
 
@@ -106,19 +109,16 @@ async def test_what_the_api_server_forbids_is_shown() -> None:
 OTHER = "cluster c: AutoClusters acts on XID_79, and a node has one healer, never two; nothing was done"
 
 
-@pytest.mark.parametrize("others", [OTHER, UnreachableError("AutoClusters configuration of cluster c: no answer")])
-async def test_where_another_may_heal_the_node_is_not_fenced_and_people_hear_of_it(
-    others: str | CapacityError,
-) -> None:
+async def test_where_another_heals_the_node_is_not_fenced_and_people_hear_of_it() -> None:
     """Switched on at run time: a fence that nothing may follow would only end the job."""
     world = World()
-    world.capacity.others = others
+    world.capacity.others = OTHER
     async with playing(world):
         job = await training(world)
         world.break_gpu("gpu-1")
         await until(lambda: len(waiting_messages(world)) == 1, 60)
         await asyncio.sleep(120)
-        assert str(others) in shown(world)
+        assert OTHER in shown(world)
         assert len(waiting_messages(world)) == 1
         node = world.node("gpu-1")
         assert not node["spec"].get("unschedulable")
@@ -128,6 +128,71 @@ async def test_where_another_may_heal_the_node_is_not_fenced_and_people_hear_of_
         world.capacity.others = ""
         await healed(world)
         await until(lambda: reported_attempt(job) == 1)
+
+
+NO_ANSWER = "AutoClusters configuration of cluster c: no answer"
+
+
+def is_fenced(world: World) -> bool:
+    """The node's own marks, and Slurm's."""
+    down = any(slurm.down for slurm in world.slurm.node_table.values())
+    return bool(world.node("gpu-1")["spec"].get("unschedulable")) and down
+
+
+@pytest.mark.parametrize("how", ["an error", "silence", "the key's Secret"])
+@pytest.mark.parametrize("told_before", [True, False])
+async def test_a_capacity_side_that_cannot_be_read_holds_up_no_fence_and_no_job(how: str, told_before: bool) -> None:
+    """Only the replacement waits, and people hear of it."""
+    world = World(replicas=3)
+    async with playing(world) as controller:
+        if told_before:
+            controller.ports.healers["gpu"] = ""
+        job = await training(world, size=2)
+        (struck,) = {node for name, node in world.worker_nodes().items() if name in job.nodes} - {"gpu-2", "gpu-3"}
+        assert struck == "gpu-1"
+        failures = {"an error": UnreachableError(NO_ANSWER), "the key's Secret": InvalidError("get Secret: 403")}
+        world.capacity.others = failures.get(how, asyncio.Event())
+        world.capacity.refused[""] = NO_ANSWER
+        world.break_gpu("gpu-1")
+        await until(lambda: is_fenced(world), 6)
+        await until(lambda: reported_attempt(job) == 1, 40)
+        await until(lambda: len(waiting_messages(world)) == 1, 60)
+        assert NO_ANSWER in waiting_messages(world)[0]
+        assert not any(verb in {"claim", "retire"} for verb, _ in world.capacity.log)
+        world.capacity.others = ""
+        world.capacity.refused.clear()
+        await healed(world)
+
+
+async def test_a_healer_that_was_known_to_act_does_so_until_it_is_told_otherwise() -> None:
+    world = World()
+    async with playing(world):
+        job = await training(world)
+        world.capacity.others = OTHER
+        world.break_gpu("gpu-1")
+        await until(lambda: OTHER in shown(world), 20)
+        world.capacity.others = UnreachableError(NO_ANSWER)
+        await asyncio.sleep(120)
+        assert not world.node("gpu-1")["spec"].get("unschedulable")
+        assert (job.state, job.restart_count) == ("RUNNING", 0)
+        world.capacity.others = ""
+        await healed(world)
+
+
+async def test_no_rung_is_taken_while_it_cannot_be_told_who_heals() -> None:
+    world = ladder_world()
+    helpers = Helpers(world)
+    world.capacity.others = UnreachableError(NO_ANSWER)
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1", code="XID 119", action=Action.RESET_GPU)
+        await until(lambda: NO_ANSWER in shown(world), 30)
+        await asyncio.sleep(60)
+        assert is_fenced(world)
+        assert (helpers.done, world.record().status.ladder.rungs) == ([], [])
+        world.capacity.others = ""
+        await healed(world)
+        assert helpers.done == ["gpu-1: reset 0000:03:00"]
 
 
 async def test_a_healer_that_is_switched_on_after_the_fence_stops_no_unfenced_half() -> None:

@@ -63,8 +63,8 @@ class FakeReplacer:
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     refused: dict[str, str] = field(default_factory=dict[str, str])
     """What the backend says instead of doing what is asked of a host; "" stands for all of them together."""
-    others: str | CapacityError = ""
-    """Who else heals the nodes, or why that can't be told."""
+    others: str | Exception | asyncio.Event = ""
+    """Who else heals the nodes, or why that can't be told; an event: told once it happens."""
     _published: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
@@ -74,7 +74,9 @@ class FakeReplacer:
         await asyncio.sleep(0)
         if isinstance(self.others, Exception):
             raise self.others
-        return self.others
+        if isinstance(self.others, asyncio.Event):
+            await self.others.wait()
+        return self.others if isinstance(self.others, str) else ""
 
     async def pool_hosts(self, pool: GpuPool) -> list[GpuHost]:
         await asyncio.sleep(0)

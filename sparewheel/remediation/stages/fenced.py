@@ -12,7 +12,6 @@ from sparewheel.api.names import (
 )
 from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, Trigger
 from sparewheel.api.remediation_policy import RemediationPolicyStatus
-from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import NODE, ConflictError, Json
 from sparewheel.remediation.decide.anew import about, marked
 from sparewheel.remediation.decide.breaker import one_too_many, opened, opening_event
@@ -25,7 +24,7 @@ from sparewheel.remediation.decide.record import Change, begin, chain, end, ende
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
 from sparewheel.remediation.decide.slurm_return import foreign, names_incident, slurm_reason
 from sparewheel.remediation.decide.treated import planned
-from sparewheel.remediation.stages import slurm_return, survivors, takeover
+from sparewheel.remediation.stages import healer, slurm_return, survivors, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import job_view, node_view, slurm_node_view
 from sparewheel.slurm.port import SlurmNotFoundError
@@ -55,7 +54,7 @@ async def act(incident: Incident) -> bool:
     action, fence = planned(incident.record), incident.record.status.fence
     jobs_alone = fence is FenceKind.JOBS or (fence is FenceKind.UNDECIDED and action is Action.RESTART_JOB)
     if not jobs_alone and not started(incident.record.status, NodeStage.FENCED):
-        await _we_alone_heal(incident)
+        await healer.refuse_anothers(incident)
     incident.stage(begin(NodeStage.FENCED, incident.now()))
     if not jobs_alone and incident.record.spec.trigger is not Trigger.NODE_REMOVED:
         await cordon(incident)
@@ -70,13 +69,6 @@ async def act(incident: Incident) -> bool:
     incident.fenced_monotonic = incident.ports.clock.monotonic_seconds()
     await incident.update(end(NodeStage.FENCED, incident.now()))
     return True
-
-
-async def _we_alone_heal(incident: Incident) -> None:
-    """A fence that nothing may follow would only end jobs. A look-up that fails is not an answer: it is waited for."""
-    other = await incident.ports.replacer.other_healer(await incident.pool())
-    if other:
-        raise CapacityError(other)
 
 
 async def hold(incident: Incident) -> bool:

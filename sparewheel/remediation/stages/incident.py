@@ -109,6 +109,8 @@ class Ports:
     """One message is decided on at a time: it carries what no other one carries."""
     jitter: Callable[[], float] = lambda: 0.0
     """0 to 1: spreads what is tried again."""
+    healers: dict[str, str] = field(default_factory=dict[str, str])
+    """Who else was last known to heal a pool's nodes, by pool; "" for nobody, missing where it was never told."""
 
 
 @dataclass(slots=True)

@@ -26,6 +26,7 @@ from sparewheel.remediation.decide.ladder import (
 from sparewheel.remediation.decide.observations import HealthView
 from sparewheel.remediation.decide.record import ended
 from sparewheel.remediation.decide.rung_words import result_words
+from sparewheel.remediation.stages import healer
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import node_view
 
@@ -45,11 +46,13 @@ async def act(incident: Incident) -> bool:
     refused = await precondition(incident)
     if refused:
         raise PreconditionError(f"{incident.name} may not be mended: {refused}")
+    await healer.we_alone(incident)
     return await incident.update(begin_mending(incident.now()))
 
 
 async def take(incident: Incident, rung: RungRecord) -> bool:
-    """Journal the rung, everything looked at afresh; the next look asks for it."""
+    """Journal the rung, everything looked at afresh; the next look asks for it. A node has one healer."""
+    await healer.we_alone(incident)
     await incident.recheck(spare=False)
     return await incident.update(take_rung(rung))
 
