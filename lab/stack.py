@@ -58,7 +58,6 @@ def environment(paths: Paths) -> dict[str, str]:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PYTHONPATH": str(REPOSITORY),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "SPAREWHEEL_LAB_STATE": str(paths.state),
     }
 

@@ -24,6 +24,8 @@ def variables(venv: Path) -> dict[str, str]:
         "SPAREWHEEL_CHECKOUT": str(REPOSITORY),
         "VIRTUAL_ENV": str(venv),
         "SPAREWHEEL_CACHE": str(cache_folder()),
+        # Empty means that Python keeps what it compiled. Without it every run of Pulumi compiles the SDK several times.
+        "PYTHONDONTWRITEBYTECODE": "",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }

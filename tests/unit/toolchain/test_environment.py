@@ -1,12 +1,15 @@
-"""The lines of ``make env``: the data centre's kubeconfig for who has no cluster, and never over one's own."""
+"""The environment of ``make``: bytecode is kept, and the data centre's kubeconfig is there for who has no cluster."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from lab.toolchain.environment import cluster
+from lab.toolchain.environment import cluster, variables
 
 
 @pytest.fixture
@@ -36,3 +39,10 @@ def test_one_s_own_stays(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own.unlink()
     monkeypatch.setenv("KUBECONFIG", "/mine")
     assert cluster() == {}
+
+
+def test_python_keeps_what_it_compiled_whatever_the_caller_s_shell_says(tmp_path: Path) -> None:
+    (tmp_path / "module.py").touch()
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **variables(tmp_path / "venv"), "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", "import module"], env=env, check=True)
+    assert list((tmp_path / "__pycache__").glob("module.*.pyc"))
