@@ -2,16 +2,24 @@
 
 Each tier is its own pytest process, so that none leaves anything in another. pytest's output goes to the terminal as
 it comes; at the end each tier has one line, and the last line counts every test.
+
+The data centre's tier mostly waits. Tiers that need nothing but processors run beside it at idle priority, so they
+take what it leaves and nothing that it needs; what they say is shown when they have ended.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 REPORTS = Path("build/tests")
 BUDGET_SECONDS = {
@@ -30,9 +38,15 @@ SIDE_BY_SIDE = {
     "components": "load",
     "api": "loadfile",
     "pulumi": "loadfile",
-    "training": "load",
+    "training": "worksteal",
 }
 """Tiers whose tests (or whose files of tests) share nothing: as many at once as the machine has cores."""
+WAITS = "lab"
+ONLY_PROCESSORS = ("unit", "simulation", "components")
+"""Tiers without a wait and without a limit in seconds that a busy machine could break."""
+IDLE = ("sh", "-c", 'echo 19 > /proc/self/autogroup; exec chrt --idle 0 "$@"', "idle")
+"""Runs what follows, in a session of its own, only while a processor has nothing else to do (sched(7): SCHED_IDLE,
+and the lowest weight for the session's autogroup)."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,7 @@ class Outcome:
     skipped: int
     seconds: float
     exit_code: int
+    beside: bool = False
 
     @property
     def good(self) -> bool:
@@ -52,26 +67,88 @@ class Outcome:
 
     def line(self) -> str:
         late = " (over its budget)" if self.seconds > BUDGET_SECONDS[self.tier] else ""
+        budget = f"beside {WAITS}" if self.beside else f"of {BUDGET_SECONDS[self.tier]} s{late}"
         verdict = "ok" if self.good else f"NOT OK, pytest's exit code {self.exit_code}"
         return (
             f"{self.tier:<11} {self.passed:>4} passed {self.failed:>3} failed {self.skipped:>3} skipped "
-            f"{self.seconds:>7.1f} s of {BUDGET_SECONDS[self.tier]} s{late}  {verdict}"
+            f"{self.seconds:>7.1f} s {budget}  {verdict}"
         )
 
 
 def run(tier: str) -> Outcome:
     """Run one tier's folder with pytest."""
-    report = REPORTS / f"{tier}.xml"
-    report.unlink(missing_ok=True)
     print(f"== {tier}", flush=True)
     started = time.monotonic()
+    return _outcome(tier, subprocess.run(_command(tier), check=False).returncode, time.monotonic() - started)
+
+
+class Beside:
+    """Tiers that run one after the other at idle priority, in a thread that starts them and reads how they went."""
+
+    def __init__(self, tiers: list[str]) -> None:
+        self.outcomes: list[Outcome] = []
+        self._tiers = tiers
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self._thread = Thread(target=self._run)
+
+    def _run(self) -> None:
+        for tier in self._tiers:
+            started = time.monotonic()
+            with (REPORTS / f"{tier}.log").open("wb") as log:
+                if self._stopped:
+                    return
+                self._process = subprocess.Popen(
+                    [*IDLE, *_command(tier)], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                )
+                code = self._process.wait()
+            outcome = _outcome(tier, code, time.monotonic() - started, beside=True)
+            self.outcomes.append(outcome)
+            print(f"\n== beside: {outcome.line()}", flush=True)
+
+    def start(self) -> None:
+        if self._tiers:
+            print(f"== beside {WAITS}, while processors are idle: {' '.join(self._tiers)}", flush=True)
+        self._thread.start()
+
+    def finish(self) -> list[Outcome]:
+        """Wait for the rest, and show what each said."""
+        self._thread.join()
+        for outcome in self.outcomes:
+            print(f"\n== {outcome.tier}\n{(REPORTS / f'{outcome.tier}.log').read_text()}", flush=True)
+        return self.outcomes
+
+    def stop(self) -> None:
+        """Nothing of it goes on. Harmless where all has ended."""
+        self._stopped = True
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+        self._thread.join()
+
+
+@contextmanager
+def beside(tiers: list[str]) -> Iterator[Beside]:
+    """The tiers at idle priority; ended with the block, also where it fails or is interrupted."""
+    running = Beside(tiers)
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def _command(tier: str) -> list[str]:
+    report = REPORTS / f"{tier}.xml"
+    report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", f"tests/{tier}", f"--junitxml={report}"]
-    command += ["-n", "auto", "--dist", SIDE_BY_SIDE[tier]] if tier in SIDE_BY_SIDE else []
-    code = subprocess.run(command, check=False).returncode
-    passed, failed, skipped = _counts(report)
+    return command + (["-n", "auto", "--dist", SIDE_BY_SIDE[tier]] if tier in SIDE_BY_SIDE else [])
+
+
+def _outcome(tier: str, code: int, seconds: float, *, beside: bool = False) -> Outcome:
+    passed, failed, skipped = _counts(REPORTS / f"{tier}.xml")
     if code != 0 and failed == 0:
         failed = 1  # pytest itself broke: a tier that didn't run has not passed
-    return Outcome(tier, passed, failed, skipped, time.monotonic() - started, code)
+    return Outcome(tier, passed, failed, skipped, seconds, code, beside)
 
 
 def _counts(report: Path) -> tuple[int, int, int]:
@@ -92,7 +169,12 @@ def main(tiers: list[str]) -> int:
         print(f"No such tier: {' '.join(unknown) or '(none given)'}. There are: {' '.join(BUDGET_SECONDS)}.")
         return 2
     REPORTS.mkdir(parents=True, exist_ok=True)
-    outcomes = [run(tier) for tier in tiers]
+    gaps = [tier for tier in tiers if WAITS in tiers and tier in ONLY_PROCESSORS]
+    outcomes = [run(tier) for tier in tiers if tier != WAITS and tier not in gaps]
+    if WAITS in tiers:
+        with beside(gaps) as others:
+            outcomes.append(run(WAITS))
+            outcomes += others.finish()
     print("\n== Summary")
     for outcome in outcomes:
         print(outcome.line())

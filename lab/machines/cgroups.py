@@ -7,6 +7,9 @@ import signal
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
+WEIGHT = {"cpu.shares": 8192, "cpu.weight": 800}
+"""The processors' share of all hosts together (v1, v2), eight times a login session's: they stand for machines of
+their own, and a compiler that runs beside them must not make their clocks and leases slip."""
 
 
 def is_v2() -> bool:
@@ -63,6 +66,9 @@ class HostGroups:
             top = root / self.name
             for folder in (top, top / host):
                 make_group(folder)
+            for name, share in WEIGHT.items():
+                if (top / name).exists():
+                    (top / name).write_text(str(share))
             if is_v2():
                 delegate(root)
                 delegate(top)
