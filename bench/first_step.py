@@ -27,6 +27,7 @@ def figures_of(told: Runs, bite: str, *, warm: bool) -> dict[str, float]:
         f"{name}_worst_seconds": max(told.seconds),
         f"{name}_runs": float(len(told.seconds)),
         f"{name}_platform_median_seconds": statistics.median(told.platform),
+        f"{name}_platform_worst_seconds": max(told.platform),
     }
 
 

@@ -11,6 +11,11 @@ from stacks.slurm import Slurm
 OPERATORS_PARAMETERS: Final = ("enable_configless", "reconfig_on_restart")
 """What the operator puts into SlurmctldParameters itself; our line replaces its line, so they're named again."""
 
+EVENTS: Final = "batch_sched_delay"
+"""Slurm's name for how long slurmctld may rest after an event, such as a reservation's end, before it schedules.
+
+By default 3 s: a struck job would wait for the next look at the whole queue instead.
+"""
 JOB_SUBMIT: Final = Path(__file__).parent / "files" / "job_submit.lua"
 
 
@@ -35,6 +40,7 @@ def slurm_conf(slurm: Slurm) -> str:
                 f"requeue_delay={slurm.requeue_delay_seconds}",
                 f"sched_interval={slurm.sched_interval_seconds}",
                 f"bf_interval={slurm.sched_interval_seconds}",
+                *([] if _given(slurm.scheduler_parameters, EVENTS) else [f"{EVENTS}=1"]),
                 # A job whose node fails its Prolog starts on another one, instead of waiting for a person.
                 "nohold_on_prolog_fail",
                 *slurm.scheduler_parameters,
@@ -43,6 +49,11 @@ def slurm_conf(slurm: Slurm) -> str:
         **(health_check_lines() if slurm.node_checks else {}),
     }
     return "\n".join([*(f"{key}={value}" for key, value in lines.items()), *slurm.extra_conf])
+
+
+def _given(parameters: list[str], name: str) -> bool:
+    """Slurm reads the first of two: ours must not stand before a user's own."""
+    return any(item.partition("=")[0].lower() == name for item in parameters)
 
 
 def gres_conf(slurm: Slurm) -> str:

@@ -25,10 +25,15 @@ class Done:
     err: str
 
 
-def run(arguments: list[str], folder: Path, env: Mapping[str, str], stdin: str | None = None) -> Done:
-    """To the end; a Ctrl-C ends Pulumi and every plugin it started, then goes on up."""
+def run(
+    arguments: list[str], folder: Path, env: Mapping[str, str], stdin: str | None = None, *, aside: bool = False
+) -> Done:
+    """To the end; a Ctrl-C ends Pulumi and every plugin it started, then goes on up.
+
+    ``aside``: it takes what others leave of the CPUs, as if it ran on a machine of its own.
+    """
     process = subprocess.Popen(
-        ["pulumi", *arguments],
+        [*(("nice", "-n", "19") if aside else ()), "pulumi", *arguments],
         cwd=folder,
         env=dict(env),
         stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
@@ -37,6 +42,9 @@ def run(arguments: list[str], folder: Path, env: Mapping[str, str], stdin: str |
         text=True,
         start_new_session=True,
     )
+    if aside:
+        with suppress(OSError):  # a session is weighed as one, and its processes' niceness only among themselves
+            Path(f"/proc/{process.pid}/autogroup").write_text("19", "ascii")
     try:
         out, err = _converse(process, stdin)
     finally:

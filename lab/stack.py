@@ -147,13 +147,13 @@ def up(paths: Paths | None = None, grace_seconds: int | None = None) -> None:
 def preview_no_changes(paths: Paths | None = None) -> None:
     """`pulumi preview --expect-no-changes`; StackError when it finds one."""
     with step("pulumi preview: the stack says the same as its state", 15):
-        pulumi(paths or paths_from_environment(), "preview", "--expect-no-changes")
+        pulumi(paths or paths_from_environment(), "preview", "--expect-no-changes", aside=True)
 
 
 def refresh_no_changes(paths: Paths | None = None) -> None:
     """`pulumi refresh --preview-only --expect-no-changes`: the drift check; StackError when it finds drift."""
     with step("pulumi refresh: the cluster says the same as the state", 15):
-        pulumi(paths or paths_from_environment(), "refresh", "--preview-only", "--expect-no-changes")
+        pulumi(paths or paths_from_environment(), "refresh", "--preview-only", "--expect-no-changes", aside=True)
 
 
 def destroy(paths: Paths | None = None) -> None:
@@ -171,18 +171,25 @@ def outputs(paths: Paths | None = None, *, reveal: bool = False) -> str:
     return _run(paths or paths_from_environment(), ["stack", "output", "--json", "--stack", STACK, *shown])
 
 
-def pulumi(paths: Paths, verb: str, *arguments: str) -> str:
-    """Run one operation on the stack with the filled-in config."""
+def pulumi(paths: Paths, verb: str, *arguments: str, aside: bool = False) -> str:
+    """Run one operation on the stack with the filled-in config; ``aside``: on what others leave of the CPUs."""
     config = render_config(paths)
-    return _run(paths, [verb, "--stack", STACK, "--config-file", str(config), *arguments])
+    return _run(paths, [verb, "--stack", STACK, "--config-file", str(config), *arguments], aside=aside)
 
 
-def _run(paths: Paths, arguments: list[str], folder_of_project: Path = REPOSITORY, stdin: str | None = None) -> str:
+def _run(
+    paths: Paths,
+    arguments: list[str],
+    folder_of_project: Path = REPOSITORY,
+    stdin: str | None = None,
+    *,
+    aside: bool = False,
+) -> str:
     release_dead_locks(folder(paths) / "backend")
     own_tmp = folder(paths) / "tmp"  # the Kubernetes plugin leaves kubeconfigs there
     own_tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
     env = {**os.environ, **environment(paths), "TMPDIR": str(own_tmp)}
-    done = run([*arguments, "--non-interactive", "--color=never"], folder_of_project, env, stdin)
+    done = run([*arguments, "--non-interactive", "--color=never"], folder_of_project, env, stdin, aside=aside)
     log = folder(paths) / "log"
     log.mkdir(parents=True, exist_ok=True)
     text = done.out + done.err

@@ -9,6 +9,7 @@ from datetime import datetime
 from lab.demo.receiver import Message
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.remediation import JobRecord, Remediation
+from sparewheel.cli.timeline import zero
 from sparewheel.slurm.hostlist import expand
 from training.resumable.progress import Step
 
@@ -44,7 +45,6 @@ def nodes_batch_first(fields: dict[str, str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    injected_at: datetime
     record: Remediation
     hosts: dict[str, GpuHost]
     bad_node: str
@@ -57,6 +57,8 @@ class Facts:
     first_step_of_attempt_0: datetime
     messages: list[Message]
     repeats: int
+    launched_at: dict[int, datetime | None]
+    """By attempt, when its last launcher began; None where it was not seen."""
     saved_at: datetime | None = None
     """When the struck attempt's last checkpoint was whole."""
     quiet_checks: dict[str, bool] = field(default_factory=dict[str, bool])
@@ -67,16 +69,23 @@ class Facts:
         return next((job for job in self.record.status.jobs if job.job_id == self.struck.job_id), None)
 
     @property
+    def fault_at(self) -> datetime:
+        """The zero of all times: the fault's line in the kernel's log, as `sparewheel timeline` counts too."""
+        return zero(self.record)
+
+    @property
     def load_seconds(self) -> float:
-        """Start to first step of attempt 0: what this job needs to come up, whatever the platform does."""
-        if self.struck.first_start is None:
-            return 0.0
-        return (self.first_step_of_attempt_0 - self.struck.first_start).total_seconds()
+        """Last launcher to first step of attempt 0: what this job needs to come up, whatever the platform does.
+
+        0 where its launchers were not seen: then nothing is taken off.
+        """
+        launched = self.launched_at.get(0)
+        return 0.0 if launched is None else (self.first_step_of_attempt_0 - launched).total_seconds()
 
     @property
     def save_seconds(self) -> float:
         """From the strike to the last checkpoint: what this job needs to save, whatever the platform does."""
-        struck = self.job.stopping_at if self.job is not None else None
+        struck = self.record.status.owned.slurm_struck_at
         if struck is None or self.saved_at is None:
             return 0.0
         return max(0.0, (self.saved_at - struck).total_seconds())

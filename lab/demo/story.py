@@ -5,16 +5,19 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 
 from lab import stack
 from lab.demo.cluster import StoryError, await_, node_of_worker, sparewheel
 from lab.demo.facts import Facts, JobFacts
+from lab.demo.launchers import launched_at
 from lab.demo.receiver import Inbox
 from lab.demo.researcher import Researcher, ResearcherError
 from lab.objects import hosts, remediations
 from lab.paths import Paths
 from lab.toolchain.progress import note, step
 from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.cli.timeline import zero
 from training.resumable.progress import Step, parse_step
 
 STEPS = 240
@@ -50,20 +53,19 @@ class Story:
             first = await_(
                 "the first step", lambda: self._step(struck, 1), seconds=START_SECONDS, seen=lambda: self._say(struck)
             )
+            launched = {0: launched_at(Path("/proc"), struck, 0)}
             before = self.alice.job(struck)
             rival = self.bob.sbatch(JOB, environment=JOB_ENVIRONMENT)
             await_(f"step {FAULT_AFTER_STEP}", lambda: self._step(struck, FAULT_AFTER_STEP), seconds=START_SECONDS)
         note(f"  job {rival} of bob, the same size, waits for the same nodes")
         bad_node = node_of_worker(self.paths, self.alice.nodes(struck)[-1])  # the one without the batch script
         known = {record.metadata.name for record in remediations(self.paths)}
-        injected_at = datetime.now(UTC)
         note(f"  XID 79 on GPU {GPU} of {bad_node}: {sparewheel(self.paths, *self._injection(bad_node))}")
-        record = self._heal(struck, known, injected_at)
+        record = self._heal(struck, known, launched)
         self._look("after")
         after, rival_after = self.alice.job(struck), self.bob.job(rival)
         self._clear(struck, rival)
         return Facts(
-            injected_at=injected_at,
             record=record,
             hosts=hosts(self.paths),
             bad_node=bad_node,
@@ -72,6 +74,7 @@ class Story:
             steps=self.alice.steps(struck),
             reference=reference.result(timeout=START_SECONDS),
             first_step_of_attempt_0=datetime.fromisoformat(first.time),
+            launched_at=launched,
             messages=[m for m in self.inbox.messages if m.body.get("remediation") == record.metadata.name],
             repeats=self.inbox.repeats,
             saved_at=self._saved_at(struck),
@@ -131,14 +134,15 @@ class Story:
     def _step(self, job: int, number: int, attempt: int = 0) -> Step | None:
         return next((s for s in self.alice.steps(job) if s.step >= number and s.attempt >= attempt), None)
 
-    def _heal(self, struck: int, known: set[str], injected_at: datetime) -> Remediation:
+    def _heal(self, struck: int, known: set[str], launched: dict[int, datetime | None]) -> Remediation:
         """Each step says how long the demo looked for it; what is noted after it, when it really was."""
 
-        def real(what: str, at: datetime) -> None:
-            note(f"  {what} {(at - injected_at).total_seconds():.1f} s after the fault")
-
         with step("seen: the fault is recorded; nobody acts", 60):
-            name = await_("the incident is recorded", lambda: self._new(known), seconds=60)
+            new = await_("the incident is recorded", lambda: self._new(known), seconds=60)
+
+        def real(what: str, at: datetime) -> None:
+            note(f"  {what} {(at - zero(new)).total_seconds():.1f} s after the fault")
+
         self._look("during")
         with step("seen: the job resumes from its checkpoint", 60):
             first = await_(
@@ -147,19 +151,23 @@ class Story:
                 seconds=RESUME_SECONDS,
                 seen=lambda: self._say(struck),
             )
+        launched[first.attempt] = launched_at(Path("/proc"), struck, first.attempt)
         real("the first new step was done", datetime.fromisoformat(first.time))
         note(f"  {sparewheel(self.paths, 'why', str(struck))}")
         with step("seen: the node is replaced and the record closed", 90):
             record = await_(
-                "the incident is healed", lambda: self._closed(name, struck), seconds=HEAL_SECONDS, seen=self._waiting
+                "the incident is healed",
+                lambda: self._closed(new.metadata.name, struck),
+                seconds=HEAL_SECONDS,
+                seen=self._waiting,
             )
         ends = [stage.ended_at for stage in record.status.stages if stage.ended_at is not None]
         if ends:
             real("the record was closed", max(ends))
         return record
 
-    def _new(self, known: set[str]) -> str | None:
-        return next((r.metadata.name for r in remediations(self.paths) if r.metadata.name not in known), None)
+    def _new(self, known: set[str]) -> Remediation | None:
+        return next((r for r in remediations(self.paths) if r.metadata.name not in known), None)
 
     def _closed(self, name: str, job: int) -> Remediation | None:
         record = next((r for r in remediations(self.paths) if r.metadata.name == name), None)

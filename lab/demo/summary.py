@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from lab.demo.checks import Check
 from lab.demo.facts import Facts
 from lab.demo.picture import Bar
-from lab.demo.timeline import platform_seconds, resumed_seconds
+from lab.demo.timeline import handed_over_seconds, platform_seconds, resumed_seconds
 
 MEANINGS = (
-    "load: from the start of the job's first attempt to its first step, which this job needs on any platform;",
-    "less load: what is left of the whole time without the load of the attempt that resumed;",
-    "beyond its own save and load: less the job's last save as well, and counted from the kernel log's time.",
+    "fault: the time of its line in the kernel's log, from which `sparewheel timeline` counts too;",
+    "load: from the start of the first attempt's launchers to its first step, which this job needs on any platform;",
+    "save: from the strike to the job's last whole checkpoint;",
+    "new attempt's launchers: the moment from which only the job's own code runs.",
 )
 
 
@@ -23,12 +24,14 @@ class Runs:
     """Several stories, in their order."""
 
     seconds: list[float] = field(default_factory=list[float])
-    """Injection to the first new step, less what the job itself needs to start."""
+    """Fault to the first new step, less what the job itself needs to start."""
     platform: list[float] = field(default_factory=list[float])
-    """The fault's own time to the first new step, beyond the job's own save and load."""
+    """Fault to the first new step, beyond the job's own save and load."""
+    handed_over: list[float] = field(default_factory=list[float])
+    """Fault to the new attempt's launchers, beyond the job's own save."""
     failed: list[str] = field(default_factory=list[str])
     whole: list[float] = field(default_factory=list[float])
-    """Injection to the first new step, nothing taken off."""
+    """Fault to the first new step, nothing taken off."""
     records: list[str] = field(default_factory=list[str])
     """Names of the incidents."""
 
@@ -41,6 +44,9 @@ class Runs:
             self.whole.append(resumed)
             self.seconds.append(resumed - facts.load_seconds)
             self.platform.append(platform_seconds(facts) or 0.0)
+        handed_over = handed_over_seconds(facts)
+        if handed_over is not None:
+            self.handed_over.append(handed_over)
 
 
 def figures(told: Runs, what: str) -> list[str]:
@@ -53,9 +59,10 @@ def figures(told: Runs, what: str) -> list[str]:
         return f"{name}, {what}: median {middle:.1f} s, worst {max(values):.1f} s of {len(values)}"
 
     return [
-        line("injection to first new step", told.whole),
-        line("injection to first new step, less load", told.seconds),
+        line("fault to first new step", told.whole),
+        line("fault to first new step, less load", told.seconds),
         line("fault to first new step, beyond the job's own save and load", told.platform),
+        *([line("fault to the new attempt's launchers, less save", told.handed_over)] if told.handed_over else []),
         *(f"  {meaning}" for meaning in MEANINGS),
     ]
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from components.slurm_conf import slurm_conf
+from stacks.slurm import InClusterDatabase, Slurm
 from tests.components.conftest import SECRETS, Run
 
 
@@ -114,8 +116,19 @@ def test_slurm_conf(run_stack: Run, raw: dict[str, Any]) -> None:
     assert conf["ReturnToService"] == "1"
     assert "enable_expedited_requeue" in conf["SlurmctldParameters"].split(",")
     assert {"enable_configless", "reconfig_on_restart"} <= set(conf["SlurmctldParameters"].split(","))
-    assert "defer" in conf["SchedulerParameters"].split(",")
+    assert {"defer", "batch_sched_delay=1"} <= set(conf["SchedulerParameters"].split(","))
     assert conf["SlurmdTimeout"] == "60"
+
+
+def test_a_user_s_own_pace_of_scheduling_stands_alone() -> None:
+    """Slurm reads the first of two."""
+    slurm = Slurm(
+        version="26.05",
+        scheduler_parameters=["batch_sched_delay=10"],
+        accounting=InClusterDatabase(kind="in_cluster"),
+    )
+    assert slurm_conf(slurm).count("batch_sched_delay") == 1
+    assert "batch_sched_delay=10" in slurm_conf(slurm)
 
 
 def test_accounts(run_stack: Run, raw: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import pytest
 import stamina
 from typer.testing import CliRunner
 
-from sparewheel.cli.app import app, main
+from sparewheel.cli.app import every_command, main
 
 DEAD = """
 apiVersion: v1
@@ -36,7 +36,7 @@ def test_a_kubeconfig_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "kubeconfig"
     path.write_bytes(content)
     monkeypatch.setenv("KUBECONFIG", str(path))
-    done = CliRunner().invoke(app, ["status"])
+    done = CliRunner().invoke(every_command(), ["status"])
     assert done.exit_code == 1
     (text,) = done.output.splitlines()
     assert text.startswith("error: ")
@@ -60,7 +60,7 @@ def test_words_that_cannot_be_right(
     path = tmp_path / "kubeconfig"
     path.write_text(DEAD)
     monkeypatch.setenv("KUBECONFIG", str(path))
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(every_command(), arguments)
     assert done.exit_code == 1
     assert says in " ".join(done.output.split())
 
@@ -74,7 +74,7 @@ def test_words_that_cannot_be_right(
     ],
 )
 def test_values_of_another_kind(arguments: list[str], says: str) -> None:
-    done = CliRunner().invoke(app, arguments, env={"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"})
+    done = CliRunner().invoke(every_command(), arguments, env={"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"})
     assert done.exit_code == 2
     assert says in done.output
     assert "Value error" not in done.output
@@ -85,7 +85,7 @@ def test_no_kubeconfig_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    done = CliRunner().invoke(app, ["status"])
+    done = CliRunner().invoke(every_command(), ["status"])
     assert done.exit_code == 1
     assert "set KUBECONFIG to your cluster's" in done.output
     assert "make env" in done.output
@@ -105,7 +105,7 @@ def test_a_cluster_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_text(DEAD)
     monkeypatch.setenv("KUBECONFIG", str(path))
     with stamina.set_testing(True):
-        done = CliRunner().invoke(app, ["status"])
+        done = CliRunner().invoke(every_command(), ["status"])
     assert done.exit_code == 1
     (text,) = done.output.splitlines()
     assert text.startswith("error: list GpuPool in sparewheel: http://127.0.0.1:1 did not answer")

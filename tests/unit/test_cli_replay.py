@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from bench.replay import blocks
 from sparewheel.cli import log_files
-from sparewheel.cli.app import app
+from sparewheel.cli.app import every_command
 from sparewheel.cli.commands.replay import with_progress
 from sparewheel.cli.replay_tables import MAX_ROWS
 from sparewheel.faults.replay import Replay
@@ -24,7 +24,7 @@ XID_63 = "[  1.000000] NVRM: Xid (PCI:0000:17:00): 63, pid=1, Row Remapper: New 
 
 
 def run(*arguments: str, given: bytes | None = None) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["replay", *arguments], input=given)
+    done = CliRunner().invoke(every_command(), ["replay", *arguments], input=given)
     return done.exit_code, done.stdout, " ".join(done.stderr.split())
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sparewheel.api.names import CONTROLLER_APP_NAME, LABEL_APP_NAME, NAMESPACE
 from sparewheel.api.remediation import JobRecord
-from sparewheel.cli.app import app
+from sparewheel.cli.app import every_command
 from sparewheel.cli.commands import reports
 from sparewheel.cli.commands.plan import MODULE
 from sparewheel.kube.memory import MemoryKube
@@ -20,6 +20,8 @@ from sparewheel.remediation.decide.untouched import untouched_words
 from sparewheel.slurm.memory import MemorySlurm
 from sparewheel.slurm.memory_objects import MemoryJob
 from tests.support.incidents import remediation
+
+PLAIN = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ async def _done(work: Awaitable[None]) -> None:
 
 
 def test_for_scripts_the_job_as_it_is_recorded(kube: MemoryKube) -> None:
-    done = CliRunner().invoke(app, ["why", "42", "--output", "json"])
+    done = CliRunner().invoke(every_command(), ["why", "42", "--output", "json"])
     assert done.exit_code == 0, done.output
     (found,) = json.loads(done.output)
     assert (found["remediation"], found["fault"]) == ("gpu-7-xid-79-0", "XID 79")
@@ -53,9 +55,9 @@ def test_for_scripts_the_job_as_it_is_recorded(kube: MemoryKube) -> None:
 
 
 def test_a_job_that_nothing_touched_is_an_empty_list(kube: MemoryKube) -> None:
-    done = CliRunner().invoke(app, ["why", "41", "-o", "json"])
+    done = CliRunner().invoke(every_command(), ["why", "41", "-o", "json"])
     assert json.loads(done.output) == []
-    assert "No incident of the platform touched job 41" in CliRunner().invoke(app, ["why", "41"]).output
+    assert "No incident of the platform touched job 41" in CliRunner().invoke(every_command(), ["why", "41"]).output
 
 
 def test_a_job_that_slurm_requeued_did_not_just_end_by_itself(
@@ -71,7 +73,7 @@ def test_a_job_that_slurm_requeued_did_not_just_end_by_itself(
         return json.dumps({"restarts": 2, "states": ["COMPLETED"]})
 
     monkeypatch.setattr(reports, "in_pod", in_pod)
-    said = CliRunner().invoke(app, ["why", "41"]).output
+    said = CliRunner().invoke(every_command(), ["why", "41"]).output
     assert "but Slurm requeued it 2 times" in said
     assert "sacct -D -j 41" in said
     assert asked == [("c-0", "python", "-m", f"{MODULE}.job_look", "41", "--url", "http://s")]
@@ -103,12 +105,12 @@ async def test_slurm_is_asked_about_the_one_job() -> None:
 
 def test_a_reason_has_one_name_everywhere() -> None:
     for command in (["breaker", "close"], ["cancel"], ["host", "release"]):
-        shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+        shown = CliRunner().invoke(every_command(), [*command, "--help"], env=PLAIN)
         assert "--reason" in shown.output, command
         assert "--why" not in shown.output, command
 
 
 def test_an_empty_reason_closes_nothing() -> None:
-    done = CliRunner().invoke(app, ["breaker", "close", "--reason", " ", "--resume"], env={"NO_COLOR": "1"})
+    done = CliRunner().invoke(every_command(), ["breaker", "close", "--reason", " ", "--resume"], env={"NO_COLOR": "1"})
     assert done.exit_code == 2
     assert "--reason is empty" in done.output.replace("\n", " ")

@@ -26,11 +26,13 @@ def paths(tmp_path: Path) -> Paths:
 
 def test_the_whole_time_is_said_first_and_each_name_is_explained() -> None:
     told = Runs(seconds=[12.0, 20.0, 13.0], platform=[3.0, 5.0, 4.0], whole=[22.0, 30.0, 24.0])
+    told.handed_over = [2.0, 4.0, 1.5]
     said = figures(told, "crash")
-    assert said[0] == "injection to first new step, crash: median 24.0 s, worst 30.0 s of 3"
+    assert said[0] == "fault to first new step, crash: median 24.0 s, worst 30.0 s of 3"
     assert "less load, crash: median 13.0 s" in said[1]
     assert "own save and load, crash: median 4.0 s" in said[2]
-    assert [line.strip() for line in said[3:]] == list(MEANINGS)
+    assert "launchers, less save, crash: median 2.0 s, worst 4.0 s of 3" in said[3]
+    assert [line.strip() for line in said[4:]] == list(MEANINGS)
     assert figures(Runs(), "crash") == []
 
 
@@ -69,7 +71,10 @@ def test_what_pulumis_plugins_leave_behind_is_in_the_state_that_down_wipes(
 ) -> None:
     seen: list[str] = []
 
-    def ran(_arguments: list[str], _folder: Path, env: Mapping[str, str], _stdin: str | None = None) -> Done:
+    def ran(
+        _arguments: list[str], _folder: Path, env: Mapping[str, str], _stdin: str | None = None, *, aside: bool
+    ) -> Done:
+        assert not aside
         seen.append(env["TMPDIR"])
         return Done(0, "{}", "")
 

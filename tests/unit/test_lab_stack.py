@@ -78,7 +78,7 @@ def test_each_up_decides_the_grace_anew(
     own.write_text("45")
     seen: list[str | None] = []
 
-    def ran(_paths: Paths, _verb: str, *_arguments: str) -> str:
+    def ran(_paths: Paths, _verb: str, *_arguments: str, **_options: bool) -> str:
         seen.append(own.read_text() if own.exists() else None)
         return ""
 

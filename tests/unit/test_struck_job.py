@@ -102,6 +102,7 @@ def test_the_median_of_several_stories() -> None:
         "first_step_worst_seconds": 20.0,
         "first_step_runs": 3.0,
         "first_step_platform_median_seconds": 4.0,
+        "first_step_platform_worst_seconds": 5.0,
     }
     assert "warm_hang_first_step_median_seconds" in first_step_figures(told, "hang", warm=True)
     assert first_step_figures(Runs(), "crash", warm=False) == {}

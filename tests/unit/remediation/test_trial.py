@@ -12,7 +12,7 @@ from sparewheel.api.gpu_pool import SecretKeyRef
 from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, NAMESPACE, POLICY_NAME
 from sparewheel.api.remediation_policy import NotifyTest, RemediationPolicySpec, RouteTest
 from sparewheel.api.routes import Audience, EmailRoute, WebhookRoute
-from sparewheel.cli.app import app
+from sparewheel.cli.app import every_command
 from sparewheel.cli.commands.notify import ask, table
 from sparewheel.cli.common import CommandError
 from sparewheel.cli.undelivered import undelivered, undelivered_json
@@ -84,7 +84,7 @@ def test_what_was_asked_is_read_back() -> None:
 def test_the_table_says_why_and_the_command_is_there() -> None:
     shown = table(NotifyTest(results=[RouteTest(route="hook", kind="webhook", error="route hook: HTTP 404")]))
     assert [next(iter(column.cells)) for column in shown.columns][:2] == ["hook", "webhook"]
-    helped = CliRunner().invoke(app, ["notify", "test", "--help"])
+    helped = CliRunner().invoke(every_command(), ["notify", "test", "--help"])
     assert helped.exit_code == 0
     assert "--route" in helped.output
 
