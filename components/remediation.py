@@ -54,6 +54,7 @@ def policy_spec(config: StackConfig) -> RemediationPolicySpec:
         crashed_job_window_seconds=healing.crashed_job_window_seconds,
         lemon=LemonRule(incidents=healing.lemon.incidents, window_seconds=healing.lemon.window_seconds),
         veto=VetoRule(max_seconds=healing.veto.max_seconds, escalate=healing.veto.escalate),
+        node_helpers=healing.agent.node_actions,
         ladder=healing.ladder_rule(),
     )
 

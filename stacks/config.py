@@ -10,6 +10,8 @@ from typing import Any, Final, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from sparewheel.api.enums import NodeActionKind
+from sparewheel.api.gpu_pool import can_power_cycle
 from stacks.base import CREDENTIALS_SECRET, Area
 from stacks.explain import explain
 from stacks.placeholders import to_fill_in
@@ -106,13 +108,17 @@ class StackConfig(Area):
     def _ladders(self) -> Self:
         if self.remediation.agent.node_actions:
             return self
-        places = [("remediation.ladder", self.remediation.ladder)]
-        places += [(f"pools.{index}.ladder", pool.ladder) for index, pool in enumerate(self.pools)]
-        for path, ladder in places:
-            if ladder is not None and ladder.rungs:
+        places = [("remediation.ladder", self.remediation.ladder, self.pools)]
+        places += [(f"pools.{index}.ladder", pool.ladder, [pool]) for index, pool in enumerate(self.pools)]
+        for path, ladder, pools in places:
+            if ladder is None or not ladder.rungs:
+                continue
+            from_outside = ladder.rungs == [NodeActionKind.REBOOT]
+            if not from_outside or not any(can_power_cycle(pool.backend) for pool in pools):
                 msg = (
                     f"{path}: no host has a helper that could do this; "
-                    "set remediation.agent.node_actions to true, or leave the ladder away"
+                    "set remediation.agent.node_actions to true, or leave the ladder away "
+                    "(rungs: [reboot] needs none where a pool's backend can power cycle: crusoe, machines with power)"
                 )
                 raise ValueError(msg)
         return self

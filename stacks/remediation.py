@@ -80,8 +80,10 @@ class RemediationConfig(Area):
     )
 
     def ladder_rule(self) -> LadderRule:
-        """Without helpers on the hosts nothing can be tried there."""
-        return (self.ladder or Ladder()).rule() if self.agent.node_actions else LadderRule()
+        """Without helpers on the hosts only a ladder that the stack writes down is climbed, by capacity backends."""
+        if self.ladder is None:
+            return Ladder().rule() if self.agent.node_actions else LadderRule()
+        return self.ladder.rule()
 
     @field_validator("routes")
     @classmethod

@@ -141,6 +141,11 @@ class CrusoeBackend(ApiModel):
     """How long one long operation is waited for."""
 
 
+def can_power_cycle(backend: MachinesBackend | WarmBackend | CrusoeBackend) -> bool:
+    """Can the backend reboot a host without the host's help?"""
+    return isinstance(backend, CrusoeBackend) or (isinstance(backend, MachinesBackend) and backend.power is not None)
+
+
 class NodeSetRef(ApiModel):
     namespace: str
     name: str

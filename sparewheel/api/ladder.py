@@ -10,6 +10,13 @@ from sparewheel.api.base import ApiModel, Time
 from sparewheel.api.enums import NodeActionKind
 
 
+class RebootBy(StrEnum):
+    HELPER = "helper"
+    """The node's own helper."""
+    BACKEND = "backend"
+    """The pool's capacity backend, from outside: a power cycle."""
+
+
 class Rung(ApiModel):
     kind: NodeActionKind
     timeout_seconds: int = Field(ge=30)
@@ -31,13 +38,13 @@ class RungResult(StrEnum):
     FAILED = "failed"
     """The helper says so."""
     REFUSED = "refused"
-    """The helper touched nothing; its message says why."""
+    """Who was asked touched nothing; the message says why."""
     TIMED_OUT = "timed_out"
     """The node was not well in time, whatever the helper says."""
     SILENT = "silent"
-    """No helper answered: nobody is there who could take the next rung either."""
+    """No helper answered, so it is asked for nothing more."""
     NOT_ASKED = "not_asked"
-    """The API server did not take the request."""
+    """The request was not taken by the API server, or not made in time."""
     WITHDRAWN = "withdrawn"
     """The request was taken back."""
 
@@ -48,11 +55,14 @@ class RungRecord(ApiModel):
     id: str
     """The request's id: the same again is the same request."""
     kind: NodeActionKind
+    by: RebootBy = RebootBy.HELPER
     device: str = ""
     """PCI address of the GPU, for a reset."""
     boot_id: str = ""
     """The boot in which it was asked for."""
     asked_at: Time
+    sent_at: Time | None = None
+    """When the capacity backend was told to reboot: written down before, and never told again."""
     timeout_seconds: int
     withdrawn_at: Time | None = None
     """When the request was taken back; a helper that had read it may still act on it for a moment."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
 from sparewheel.api.faults import Fault
-from sparewheel.api.ladder import LadderRecord, Rung
+from sparewheel.api.ladder import LadderRecord, RebootBy, Rung
 
 
 class Trigger(StrEnum):
@@ -229,6 +229,8 @@ class RemediationSpec(ApiModel):
     """Why nothing is done beyond the fence until a person says so; empty: healed as usual."""
     ladder: list[Rung] = Field(default_factory=list[Rung])
     """What is tried on the node before it is replaced, as the policy was at detection."""
+    reboot_by: list[RebootBy] = Field(default_factory=lambda: [RebootBy.HELPER])
+    """Who is asked for a reboot; the next one where the one before can't be asked."""
     ladder_off: str = ""
     """Why it is replaced at once although the policy has a ladder."""
     jobs_seen: list[SeenJob] = Field(default_factory=list[SeenJob])

@@ -63,8 +63,10 @@ class RemediationPolicySpec(ApiModel):
     """A job that ended non-zero on the node from this long before the fault on is taken for its victim."""
     lemon: LemonRule = Field(default_factory=LemonRule)
     veto: VetoRule = Field(default_factory=VetoRule)
+    node_helpers: bool = True
+    """The nodes have a helper that resets and reboots; without one only what a capacity backend can do is done."""
     ladder: LadderRule = Field(default_factory=LadderRule)
-    """What is tried on a node before it is replaced; only where the nodes have a helper."""
+    """What is tried on a node before it is replaced."""
 
 
 class RouteTest(ApiModel):

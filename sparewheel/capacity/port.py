@@ -137,7 +137,9 @@ class CapacityProvider(Protocol):
         """Is the machine off? ``power_off`` True switches it off first where the backend can."""
         ...
 
-    async def reboot(self, host: str) -> None: ...
+    async def reboot(self, host: str) -> None:
+        """From outside, whatever runs on it. The one method that is not idempotent; UnreachableError: perhaps done."""
+        ...
 
     async def leave(self, host: str) -> None:
         """Take the machine out of the cluster: kubelet stopped, its pods ended."""

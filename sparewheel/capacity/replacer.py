@@ -190,6 +190,10 @@ class PoolReplacer:
     async def prove_off(self, pool: GpuPool, host: str, *, power_off: bool) -> Proof:
         return await (await self._site(pool)).provider.prove_off(host, power_off=power_off)
 
+    async def reboot(self, pool: GpuPool, host: str) -> None:
+        """Have the host rebooted from outside. UnreachableError: it may have been done."""
+        await (await self._site(pool)).provider.reboot(host)
+
     async def retire(self, pool: GpuPool, host: str, bad: BadNode, owner: str) -> None:
         """Out of the cluster (or proven off), Node object deleted, host quarantined. Returns when it is so."""
         site = await self._site(pool)

@@ -8,7 +8,7 @@ import pytest
 
 from components.slurm_conf import slurm_conf
 from stacks.slurm import InClusterDatabase, Slurm
-from tests.components.conftest import SECRETS, Run
+from tests.components.conftest import SECRETS, Run, crusoe_backend
 
 
 def test_a_worker_outlives_its_jobs_grace(run_stack: Run, raw: dict[str, Any]) -> None:
@@ -229,6 +229,14 @@ def test_nodes_are_mended_only_where_they_have_a_helper(
     assert "ladder" not in stack.one(":GpuPool").inputs["spec"], "as in the whole stack"
     containers = stack.one(":DaemonSet").inputs["spec"]["template"]["spec"]["containers"]
     assert ("helper" in [container["name"] for container in containers]) == node_actions
+
+
+def test_a_ladder_without_helpers_is_the_capacity_backends(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["pools"][0]["backend"] = crusoe_backend()
+    raw["remediation"]["ladder"] = {"rungs": ["reboot"]}
+    policy = run_stack(raw).one(":RemediationPolicy").inputs["spec"]
+    assert policy["nodeHelpers"] is False
+    assert policy["ladder"]["rungs"] == [{"kind": "reboot", "timeoutSeconds": 900}]
 
 
 def test_a_pool_with_a_ladder_of_its_own(run_stack: Run, raw: dict[str, Any]) -> None:

@@ -89,6 +89,9 @@ CASES: list[tuple[str, Change, str, str]] = [
      "", "remediation.ladder: no host has a helper"),
     ("a pool's ladder without helpers", lambda raw: raw["pools"][0].update(ladder={}),
      "", "pools.0.ladder: no host has a helper"),
+    ("a reboot that nobody can do", lambda raw: (
+        _machines(raw).pop("power"), raw["remediation"].update(ladder={"rungs": ["reboot"]})),
+     "", "needs none where a pool's backend can power cycle"),
     ("rungs in the wrong order", lambda raw: raw["remediation"].update(
         agent={"node_actions": True}, ladder={"rungs": ["reboot", "reset_gpu"]}),
      "remediation.ladder.rungs:", "[reset_gpu, reboot]"),

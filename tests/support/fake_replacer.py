@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from sparewheel.api.base import ObjectMeta
@@ -65,6 +65,8 @@ class FakeReplacer:
     """What the backend says instead of doing what is asked of a host; "" stands for all of them together."""
     others: str | Exception | asyncio.Event = ""
     """Who else heals the nodes, or why that can't be told; an event: told once it happens."""
+    on_reboot: Callable[[str], None] = lambda _host: None
+    """What a power cycle does to the host."""
     _published: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
@@ -223,6 +225,12 @@ class FakeReplacer:
         if power_off and self.can_power:
             found.power = "off"
         return {"off": Proof.OFF, "on": Proof.ON}.get(found.power, Proof.UNKNOWN)
+
+    async def reboot(self, pool: GpuPool, host: str) -> None:
+        await asyncio.sleep(0)
+        self._allowed(host)
+        self.log.append(("reboot", host))
+        self.on_reboot(host)
 
     async def retire(self, pool: GpuPool, host: str, bad: BadNode, owner: str) -> None:
         await asyncio.sleep(0)

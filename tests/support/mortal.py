@@ -26,6 +26,7 @@ REPLACER_WRITES = frozenset(
         "admit",
         "give_up",
         "prove_off",
+        "reboot",
         "retire",
     }
 )

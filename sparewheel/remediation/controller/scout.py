@@ -15,7 +15,7 @@ from sparewheel.remediation.controller.left_down import LeftDown
 from sparewheel.remediation.controller.own_ends import OwnEnds
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.attempts import hold_reason
-from sparewheel.remediation.decide.ladder import rungs_for
+from sparewheel.remediation.decide.ladder import reboot_by, rungs_for
 from sparewheel.remediation.decide.observations import PodView
 from sparewheel.remediation.decide.record import fold
 from sparewheel.remediation.decide.silence import Silence
@@ -95,8 +95,10 @@ class Scout:
         incidents, policy = await self.state.incidents(), self.state.policy_spec
         now = self.state.clock.now()
         hold = hold_reason(decision.spec, policy, incidents, now)
-        rungs, off = rungs_for(decision.spec, self.state.pools[decision.spec.pool].spec, policy, incidents, now)
-        spec = decision.spec.model_copy(update={"hold": hold, "ladder": rungs, "ladder_off": off})
+        pool = self.state.pools[decision.spec.pool].spec
+        rungs, off = rungs_for(decision.spec, pool, policy, incidents, now)
+        by = reboot_by(pool, policy)
+        spec = decision.spec.model_copy(update={"hold": hold, "ladder": rungs, "ladder_off": off, "reboot_by": by})
         record = await detected.create(self.ports.kube, self.ports.namespace, decision.name, spec)
         self.found(record)
         return None

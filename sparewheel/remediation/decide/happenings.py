@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from sparewheel.api.base import format_time
-from sparewheel.api.ladder import RungResult
+from sparewheel.api.ladder import RebootBy, RungResult
 from sparewheel.api.names import (
     API_VERSION,
     EVENTS_REPORTER,
@@ -85,7 +85,8 @@ def _rungs(remediation: Remediation) -> list[Happening]:
     """Each rung of the ladder twice: asked for, and how it went."""
     found: list[Happening] = []
     for number, rung in enumerate(remediation.status.ladder.rungs, 1):
-        note = f"Asked the node's helper: {words_of(rung)}, for up to {rung.timeout_seconds} s"
+        who = "node's helper" if rung.by is RebootBy.HELPER else "capacity backend"
+        note = f"Asked the {who}: {words_of(rung)}, for up to {rung.timeout_seconds} s"
         found.append(Happening(f"rung-{number}-asked", REASON_MENDING, "Mend", note, rung.asked_at))
         if rung.ended_at is not None:
             helped = rung.result is RungResult.SUCCEEDED

@@ -1,7 +1,8 @@
 """The ladder of mending a node where it is: which rung comes next, how one went, and its lines in the journal. Pure.
 
-A reset takes one GPU; each GPU that asks for one gets one. A reboot takes the node. No rung is taken twice in one
-incident, and none after a milder one that only a more severe one can follow.
+A reset takes one GPU; each GPU that asks for one gets one. A reboot takes the node: its helper does it or, where that
+can't be asked, the pool's capacity backend. No rung is taken twice in one incident, and none after a milder one that
+only a more severe one can follow.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Final
 
 from sparewheel.api.enums import NodeActionKind, NodeActionState
 from sparewheel.api.faults import Action
-from sparewheel.api.gpu_pool import GpuPoolSpec
-from sparewheel.api.ladder import LadderRule, Rung, RungRecord, RungResult
+from sparewheel.api.gpu_pool import GpuPoolSpec, can_power_cycle
+from sparewheel.api.ladder import LadderRule, RebootBy, Rung, RungRecord, RungResult
 from sparewheel.api.node_action import NodeActionRequest, is_device
 from sparewheel.api.node_health import NodeAction
 from sparewheel.api.remediation import NodeStage, Remediation, RemediationSpec, RemediationStatus
@@ -44,8 +45,17 @@ def rungs_for(
 ) -> tuple[list[Rung], str]:
     """The rungs of a new incident, and why it has none although the policy has some."""
     rule = pool.ladder if pool.ladder is not None else policy.ladder
-    often = mended_often(spec.node, rule, history, now) if rule.rungs else ""
-    return ([], often) if often else (list(rule.rungs), "")
+    rungs = [rung for rung in rule.rungs if policy.node_helpers or rung.kind is NodeActionKind.REBOOT]
+    if not reboot_by(pool, policy):
+        rungs = []
+    often = mended_often(spec.node, rule, history, now) if rungs else ""
+    return ([], often) if often else (rungs, "")
+
+
+def reboot_by(pool: GpuPoolSpec, policy: RemediationPolicySpec) -> list[RebootBy]:
+    """Who can reboot the pool's nodes."""
+    can = {RebootBy.HELPER: policy.node_helpers, RebootBy.BACKEND: can_power_cycle(pool.backend)}
+    return [by for by in RebootBy if can[by]]
 
 
 def mended_often(node: str, rule: LadderRule, history: Iterable[Remediation], now: datetime) -> str:
@@ -70,26 +80,29 @@ class Target:
     kind: NodeActionKind
     timeout_seconds: int
     device: str = ""
+    by: RebootBy = RebootBy.HELPER
 
 
 def next_rung(remediation: Remediation) -> Target | None:
     """The mildest rung that the faults ask for and that was not taken; None where only a replacement is left."""
     asked, taken = planned(remediation), remediation.status.ladder.rungs
-    if asked not in CLIMBS or (taken and taken[-1].result in _NOBODY_THERE):
+    if asked not in CLIMBS or (taken and taken[-1].result is RungResult.WITHDRAWN):
         return None
     limits = {rung.kind: rung.timeout_seconds for rung in remediation.spec.ladder}
-    if any(rung.kind is NodeActionKind.REBOOT for rung in taken):
-        return None
-    if asked is Action.RESET_GPU and NodeActionKind.RESET_GPU in limits:
+    reboots = [rung for rung in taken if rung.kind is NodeActionKind.REBOOT]
+    if asked is Action.RESET_GPU and NodeActionKind.RESET_GPU in limits and not reboots:
         devices = untaken_devices(remediation)
         if devices and all(rung.result is RungResult.SUCCEEDED for rung in taken):
             return Target(NodeActionKind.RESET_GPU, limits[NodeActionKind.RESET_GPU], devices[0])
-    if NodeActionKind.REBOOT in limits:
-        return Target(NodeActionKind.REBOOT, limits[NodeActionKind.REBOOT])
-    return None
+    if NodeActionKind.REBOOT not in limits or any(rung.result not in _UNHEARD for rung in reboots):
+        return None
+    tried = {rung.by for rung in taken if rung.result in _UNHEARD}
+    by = next((one for one in remediation.spec.reboot_by if one not in tried), None)
+    return Target(NodeActionKind.REBOOT, limits[NodeActionKind.REBOOT], by=by) if by is not None else None
 
 
-_NOBODY_THERE: Final = frozenset({RungResult.SILENT, RungResult.NOT_ASKED, RungResult.WITHDRAWN})
+_UNHEARD: Final = frozenset({RungResult.SILENT, RungResult.NOT_ASKED})
+"""Nobody took the request: nothing was done, and who did not take it takes the next one neither."""
 
 
 def untaken_devices(remediation: Remediation) -> list[str]:
@@ -162,9 +175,10 @@ def how_it_ended(rung: RungRecord, health: HealthView | None, ill: str, now: dat
     waited = (now - rung.asked_at).total_seconds()
     if waited >= rung.timeout_seconds:
         return Ended(RungResult.TIMED_OUT, ill if done else "no other boot reports" if _reboot(rung) else ill)
-    if answer is None and not done and rung.withdrawn_at is None and waited >= SILENT_SECONDS:
+    begun = answer is not None or rung.sent_at is not None
+    if not begun and not done and rung.withdrawn_at is None and waited >= SILENT_SECONDS:
         return _unheard(asked=asked)
-    return _withdrawn(rung, ill, now, begun=answer is not None, done=done)
+    return _withdrawn(rung, ill, now, begun=begun, done=done)
 
 
 _HELPERS_WORD: Final = {NodeActionState.REFUSED: RungResult.REFUSED, NodeActionState.FAILED: RungResult.FAILED}
@@ -234,6 +248,16 @@ def _at_rung(rung_id: str, update: Callable[[RungRecord], None]) -> Change:
 def withdraw_rung(rung_id: str, now: datetime) -> Change:
     def update(rung: RungRecord) -> None:
         rung.withdrawn_at = rung.withdrawn_at or now
+
+    return _at_rung(rung_id, update)
+
+
+def send_rung(rung_id: str, now: datetime) -> Change:
+    """The capacity backend is told next. Who finds this written by another does not tell it."""
+
+    def update(rung: RungRecord) -> None:
+        if rung.withdrawn_at is None:
+            rung.sent_at = rung.sent_at or now
 
     return _at_rung(rung_id, update)
 

@@ -1,21 +1,24 @@
 """The stage ``mended``: jobs and pods leave the node, then rung by rung its helper is asked, until it is well. Pure.
 
-Nothing is asked while anything may still run there. A rung under way goes on whatever vetoes come; the next one waits.
+Where the helper can't be asked for a reboot, the pool's capacity
+backend is, if it can. Nothing is asked while anything may still run there. A rung under way goes on whatever vetoes
+come; the next one waits.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from sparewheel.api.faults import Action
-from sparewheel.api.ladder import RungRecord, RungResult
+from sparewheel.api.ladder import RebootBy, RungRecord, RungResult
 from sparewheel.api.names import AGENT_APP_NAME, ANNOTATION_NODE_ACTION
 from sparewheel.api.node_action import to_annotation
 from sparewheel.api.remediation import FenceKind, NodeStage, Remediation
 from sparewheel.remediation.decide.drain import agent_says_gone, deadline_over, evictable, still_running
 from sparewheel.remediation.decide.ladder import (
     CLIMBS,
+    WITHDRAWN_SECONDS,
     Ended,
     Target,
     answer_to,
@@ -66,13 +69,17 @@ def rung_step(
     ended = _own_part(remediation, rung, health) or how_it_ended(rung, health, ill, now, asked=carried)
     if ended is not None:
         return _ends(rung, ended, well=not ill)
-    words = f"{words_of(rung)} by the node's helper, for up to {rung.timeout_seconds} s"
+    by_backend = rung.by is RebootBy.BACKEND
+    who = "the capacity backend" if by_backend else "the node's helper"
+    words = f"{words_of(rung)} by {who}, for up to {rung.timeout_seconds} s"
     if rung.withdrawn_at is not None:
         return wait_for(f"{words_of(rung)}, which may have begun before it was taken back")
-    if carried or answer_to(rung, health) is not None or booted_anew(rung, health):
+    begun = answer_to(rung, health) is not None or rung.sent_at is not None
+    if carried or begun or booted_anew(rung, health):
         return wait_for(words)
     stays = _who_stays(remediation, seen)
-    return wait_for(stays) if stays else NodeStep((Todo(NodeAction.ASK_HELPER, rung=rung),), words)
+    ask = NodeAction.POWER_CYCLE if by_backend else NodeAction.ASK_HELPER
+    return wait_for(stays) if stays else NodeStep((Todo(ask, rung=rung),), words)
 
 
 def _ends(rung: RungRecord, ended: Ended, *, well: bool = False) -> NodeStep:
@@ -109,6 +116,9 @@ def mending_step(
     target = next_rung(remediation)
     if target is None:
         return NodeStep((Todo(NodeAction.LADDER_OVER, why=why_over(remediation)),))
+    late = _late(last, target, _health(seen), situation.now)
+    if late is not None:
+        return late
     pods = seen.pods if isinstance(seen.pods, tuple) else ()
     over = deadline_over(remediation, situation.pool.drain_deadline_seconds, situation.now)
     leaving = others_leave(evictable(pods, AGENT_APP_NAME, vetoing=vetoing), node, situation.now, over=over)
@@ -124,6 +134,19 @@ def mending_step(
     return NodeStep((Todo(NodeAction.TAKE_RUNG, rung=rung),))
 
 
+def _late(last: RungRecord | None, target: Target, health: HealthView | None, now: datetime) -> NodeStep | None:
+    """A helper that was silent may have read its request just before that was taken back: no second reboot on top."""
+    if last is None or last.ended_at is None or last.result is not RungResult.SILENT:
+        return None
+    if booted_anew(last, health):
+        return NodeStep((Todo(NodeAction.LADDER_OVER, why=f"the host rebooted before the {words_of(target)}"),))
+    if answer_to(last, health) is None and now - last.ended_at >= timedelta(seconds=WITHDRAWN_SECONDS):
+        return None
+    if answer_to(last, health) is not None:
+        return NodeStep((Todo(NodeAction.LADDER_OVER, why=f"{words_of(last)}: the helper answered late"),))
+    return wait_for("a helper that may have read its request in the last moment")
+
+
 def removed_step(remediation: Remediation) -> NodeStep | None:
     """The Node is gone, or registered anew, perhaps in the middle of a reboot: nothing of it is left to mend."""
     why, rung = "the Node was removed or registered anew", open_rung(remediation.status)
@@ -137,6 +160,7 @@ def _rung(remediation: Remediation, target: Target, seen: Observations, situatio
     return RungRecord(
         id=f"{remediation.metadata.name}.{len(remediation.status.ladder.rungs) + 1}",
         kind=target.kind,
+        by=target.by,
         device=target.device,
         boot_id=health.boot_id if health is not None and health.boot_id else remediation.spec.boot_id,
         asked_at=situation.now,

@@ -38,6 +38,8 @@ class NodeAction(StrEnum):
     TAKE_RUNG = "take_rung"
     """Journal the next rung."""
     ASK_HELPER = "ask_helper"
+    POWER_CYCLE = "power_cycle"
+    """Have the pool's capacity backend reboot the host."""
     END_RUNG = "end_rung"
     WITHDRAW = "withdraw"
     """Take the request to the node's helper back."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sparewheel.api.enums import NodeActionKind
-from sparewheel.api.ladder import Rung, RungRecord, RungResult
+from sparewheel.api.ladder import RebootBy, Rung, RungRecord, RungResult
 from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.ladder import Target, next_rung
 
 
 def words_of(rung: RungRecord | Target) -> str:
-    """``reset of GPU 0000:17:00`` or ``reboot``."""
-    return f"reset of GPU {rung.device}" if rung.kind is NodeActionKind.RESET_GPU else "reboot"
+    """``reset of GPU 0000:17:00``, ``reboot`` or ``power cycle``."""
+    if rung.kind is NodeActionKind.RESET_GPU:
+        return f"reset of GPU {rung.device}"
+    return "reboot" if rung.by is RebootBy.HELPER else "power cycle"
 
 
 def result_words(rung: RungRecord) -> str:
@@ -40,6 +42,7 @@ def rungs_ahead(remediation: Remediation) -> str:
         failed = RungRecord(
             id=str(len(found)),
             kind=target.kind,
+            by=target.by,
             device=target.device,
             asked_at=remediation.spec.fault.first_seen,
             timeout_seconds=target.timeout_seconds,

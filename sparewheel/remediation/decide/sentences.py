@@ -8,6 +8,7 @@ from typing import Any
 from sparewheel.api.base import format_time
 from sparewheel.api.enums import Severity
 from sparewheel.api.faults import Action, Fault
+from sparewheel.api.ladder import RebootBy
 from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation, Trigger
 from sparewheel.remediation.decide.events import (
     EVENT_BREAKER,
@@ -244,8 +245,10 @@ def _what_we_do(remediation: Remediation) -> str:
         return "Too many nodes were fenced just now, so it is only drained: running jobs go on, new ones stay away."
     rungs = rungs_ahead(remediation)
     if rungs and not remediation.status.ladder.rungs:
+        by_helper = remediation.spec.reboot_by[:1] == [RebootBy.HELPER]
+        who = "its helper" if by_helper else "the capacity backend"
         return (
-            f"The node is fenced; once its jobs have left, its helper is asked for a {rungs}. "
+            f"The node is fenced; once its jobs have left, {who} is asked for a {rungs}. "
             "If that doesn't help, it is replaced from spare capacity."
         )
     why = f", because {remediation.spec.ladder_off}" if remediation.spec.ladder_off else ""

@@ -1,16 +1,20 @@
-"""Stage mended: the node's helper is asked, rung by rung, to reset a GPU or to reboot. Which, is decided elsewhere.
+"""Stage mended: the node's helper is asked, rung by rung, to reset a GPU or to reboot; or the backend to power cycle.
 
+Which, is decided elsewhere.
 Each rung is journalled before its request is written; the request is made of the journal alone, so that a controller
 that takes over asks for the same, and the helper does the same only once.
 """
 
 from __future__ import annotations
 
-from sparewheel.api.ladder import RungRecord, RungResult
+import asyncio
+
+from sparewheel.api.ladder import RebootBy, RungRecord, RungResult
 from sparewheel.api.names import ANNOTATION_NODE_ACTION
 from sparewheel.api.node_action import to_annotation
 from sparewheel.api.remediation import NodeStage
-from sparewheel.kube.port import NODE, ConflictError, InvalidError, NotFoundError
+from sparewheel.capacity.port import CapacityError, UnreachableError
+from sparewheel.kube.port import NODE, ConflictError, InvalidError, KubeError, NotFoundError
 from sparewheel.remediation.decide.ladder import (
     Ended,
     begin_mending,
@@ -19,6 +23,7 @@ from sparewheel.remediation.decide.ladder import (
     mended,
     open_rung,
     request_of,
+    send_rung,
     take_rung,
     took_effect,
     withdraw_rung,
@@ -29,6 +34,9 @@ from sparewheel.remediation.decide.rung_words import result_words
 from sparewheel.remediation.stages import healer
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import node_view
+
+POWER_CYCLE_SECONDS = 150.0
+"""The backend's answer is waited for no longer than this; it proves nothing either way."""
 
 
 async def precondition(incident: Incident) -> str:
@@ -72,6 +80,36 @@ async def ask(incident: Incident, rung: RungRecord) -> bool:
         return True  # another incarnation: the next look says so
     log.info("event=rung incident=%s rung=%s kind=%s device=%s", incident.name, rung.id, rung.kind.value, rung.device)
     return False
+
+
+async def power_cycle(incident: Incident, rung: RungRecord) -> bool:
+    """The capacity backend reboots the host. Told once, whatever comes of it: only another boot says that it did."""
+    host = await _host_of(incident)
+    held_up = await incident.ports.drive(incident.record.spec.pool)
+    if held_up:
+        raise PreconditionError(f"{incident.name} waits for {held_up}")
+    await incident.recheck(spare=False)
+    if host is None:
+        return await finish(incident, rung, Ended(RungResult.REFUSED, "the node is no host of the pool"))
+    now = incident.now()
+    await incident.update(send_rung(rung.id, now))
+    still = open_rung(incident.record.status)
+    if still is None or still.id != rung.id or still.sent_at != now or still.withdrawn_at is not None:
+        return True
+    incident.lead()
+    log.info("event=rung incident=%s rung=%s kind=power_cycle host=%s", incident.name, rung.id, host)
+    try:
+        async with asyncio.timeout(min(POWER_CYCLE_SECONDS, rung.timeout_seconds)):
+            await incident.ports.replacer.reboot(await incident.pool(), host)
+    except (UnreachableError, KubeError, TimeoutError) as error:
+        log.warning("%s: whether host %s reboots is not known: %s", incident.name, host, error or "no answer in time")
+    except CapacityError as error:
+        return await finish(incident, rung, Ended(RungResult.REFUSED, str(error)[:300]))
+    return False
+
+
+async def _host_of(incident: Incident) -> str | None:
+    return await incident.ports.replacer.host_of(await incident.pool(), incident.record.spec.node)
 
 
 async def withdraw(incident: Incident, rung: RungRecord) -> bool:
@@ -118,6 +156,8 @@ def see_health(incident: Incident) -> HealthView | None:
 
 async def _take_back(incident: Incident, rung: RungRecord) -> None:
     """Take our request off the Node. A refusal holds nothing up: what the helper did once it does not do again."""
+    if rung.by is RebootBy.BACKEND:
+        return
     try:
         present = node_view(await incident.ports.kube.get(NODE, incident.record.spec.node))
         ours = present.annotations.get(ANNOTATION_NODE_ACTION) == to_annotation(request_of(rung))

@@ -80,6 +80,10 @@ class Replacer(Protocol):
 
     async def prove_off(self, pool: GpuPool, host: str, *, power_off: bool) -> Proof: ...
 
+    async def reboot(self, pool: GpuPool, host: str) -> None:
+        """Have the host rebooted from outside; not idempotent. UnreachableError: it may have been done."""
+        ...
+
     async def retire(self, pool: GpuPool, host: str, bad: BadNode, owner: str) -> None:
         """Out of the cluster (or proven off), Node object deleted by uid, host quarantined. Returns when it is so."""
         ...

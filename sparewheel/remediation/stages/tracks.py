@@ -112,7 +112,12 @@ async def _do_rung(incident: Incident, todo: Todo, rung: RungRecord) -> bool:
     if todo.ended is not None:
         end = mended.helped if todo.action is NodeAction.MENDED else mended.finish
         return await end(incident, rung, todo.ended)
-    acts = {NodeAction.TAKE_RUNG: mended.take, NodeAction.ASK_HELPER: mended.ask, NodeAction.WITHDRAW: mended.withdraw}
+    acts = {
+        NodeAction.TAKE_RUNG: mended.take,
+        NodeAction.ASK_HELPER: mended.ask,
+        NodeAction.POWER_CYCLE: mended.power_cycle,
+        NodeAction.WITHDRAW: mended.withdraw,
+    }
     return await acts[todo.action](incident, rung)
 
 

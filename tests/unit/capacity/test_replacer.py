@@ -347,3 +347,9 @@ async def test_a_spare_that_an_incident_claimed_meanwhile_is_left_to_it(scene: S
     await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
     await scene.replacer.quarantine_spare(scene.pool, "gpu-3", "its Slurm test job: exit code 1")
     assert await scene.phase("gpu-3") == (HostPhase.SPARE, OWNER)
+
+
+async def test_a_power_cycle_is_the_backends(scene: Scene) -> None:
+    before = scene.yard.machines["gpu-1"].boot_id
+    await scene.replacer.reboot(scene.pool, "gpu-1")
+    assert scene.yard.machines["gpu-1"].boot_id != before

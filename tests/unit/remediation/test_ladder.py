@@ -9,7 +9,8 @@ import pytest
 
 from sparewheel.api.enums import NodeActionKind, NodeActionState
 from sparewheel.api.faults import Action
-from sparewheel.api.ladder import LadderRule, RungRecord, RungResult
+from sparewheel.api.gpu_pool import CrusoeAccess, CrusoeBackend, SecretKeyRef
+from sparewheel.api.ladder import LadderRule, RebootBy, RungRecord, RungResult
 from sparewheel.api.names import ANNOTATION_CANCEL
 from sparewheel.api.node_action import from_annotation, to_annotation
 from sparewheel.api.remediation import FenceKind, Remediation
@@ -46,6 +47,11 @@ from tests.support.ladders import (
     rung,
 )
 
+ID = "00000000-0000-4000-8000-000000000000"
+CRUSOE = CrusoeBackend(
+    project_id=ID, node_pool_id=ID, access=CrusoeAccess(key_id="k", key_ref=SecretKeyRef(name="s", key="k"))
+)
+
 
 # -------------------------------------------------------------------- which rung comes next
 @pytest.mark.parametrize(
@@ -75,6 +81,54 @@ def test_the_next_rung(record: Remediation, kind: NodeActionKind | None) -> None
     assert (found.kind if found else None) is kind
     if found is not None and found.kind is RESET:
         assert found.device not in {one.device for one in record.status.ladder.rungs}
+
+
+BOTH = [RebootBy.HELPER, RebootBy.BACKEND]
+
+
+@pytest.mark.parametrize(
+    ("rungs", "by", "next_by"),
+    [
+        ((), BOTH, RebootBy.HELPER),
+        ((), [RebootBy.BACKEND], RebootBy.BACKEND),
+        ((ended_rung(RungResult.SILENT, REBOOT),), BOTH, RebootBy.BACKEND),
+        ((ended_rung(RungResult.NOT_ASKED, REBOOT),), BOTH, RebootBy.BACKEND),
+        ((ended_rung(RungResult.SILENT),), BOTH, RebootBy.BACKEND),
+        ((ended_rung(RungResult.REFUSED, REBOOT),), BOTH, None),
+        ((ended_rung(RungResult.TIMED_OUT, REBOOT),), BOTH, None),
+        ((ended_rung(RungResult.WITHDRAWN, REBOOT),), BOTH, None),
+        ((ended_rung(RungResult.SILENT, REBOOT), ended_rung(RungResult.NOT_ASKED, REBOOT, by=BOTH[1])), BOTH, None),
+        ((ended_rung(RungResult.SILENT, REBOOT), ended_rung(RungResult.TIMED_OUT, REBOOT, by=BOTH[1])), BOTH, None),
+    ],
+)
+def test_who_reboots_next(rungs: tuple[RungRecord, ...], by: list[RebootBy], next_by: RebootBy | None) -> None:
+    record = climbing(*rungs, first=reset_fault(action=Action.REBOOT))
+    record.spec.reboot_by = by
+    found = ladder.next_rung(record)
+    assert (found.by if found is not None else None) is next_by
+
+
+def test_a_silent_helper_that_wakes_up_late_gets_no_power_cycle_on_top() -> None:
+    silent = ended_rung(RungResult.SILENT, REBOOT)
+    record = climbing(silent, first=reset_fault(action=Action.REBOOT))
+    record.spec.reboot_by = BOTH
+    still, anew = health(faults=FAULTY), health(faults=FAULTY, boot_id="boot-2")
+    waits = decide(record, Observations(CORDONED, health=still), 45).waiting_for
+    assert waits.startswith("a helper that may have read")
+    assert actions(record, Observations(CORDONED, health=anew), 45) == [Step.LADDER_OVER]
+    late = health(answer(NodeActionState.RUNNING), faults=FAULTY)
+    assert actions(record, Observations(CORDONED, health=late), 90) == [Step.LADDER_OVER]
+    assert actions(record, Observations(CORDONED, health=still), 61) == [Step.TAKE_RUNG]
+
+
+def test_who_can_reboot_follows_from_helpers_and_backend() -> None:
+    policy, bare = RemediationPolicySpec(ladder=RULE), RemediationPolicySpec(ladder=RULE, node_helpers=False)
+    spec, warm, crusoe = remediation().spec, pool().spec, pool(backend=CRUSOE).spec
+    assert ladder.reboot_by(warm, policy) == [RebootBy.HELPER]
+    assert ladder.reboot_by(crusoe, policy) == BOTH
+    assert ladder.reboot_by(crusoe, bare) == [RebootBy.BACKEND]
+    assert ladder.rungs_for(spec, crusoe, bare, [], at(0)) == ([RUNGS[1]], ""), "no helper resets a GPU"
+    assert ladder.rungs_for(spec, warm, bare, [], at(0)) == ([], "")
 
 
 def test_without_rungs_in_its_policy_an_incident_has_none() -> None:

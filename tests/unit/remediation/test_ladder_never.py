@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparewheel.api.enums import NodeActionState
 from sparewheel.api.faults import Action, Fault
-from sparewheel.api.ladder import RungResult
+from sparewheel.api.ladder import RebootBy, RungResult
 from sparewheel.api.names import ANNOTATION_CANCEL
 from sparewheel.api.node_health import NodeAction
 from sparewheel.api.remediation import NodeStage, Outcome, Remediation
@@ -103,6 +103,8 @@ def apply(record: Remediation, step: NodeStep, now: datetime) -> None:
             changes = [ladder.begin_mending(now)]
         elif todo.action is Step.TAKE_RUNG and todo.rung is not None:
             changes = [ladder.take_rung(todo.rung)]
+        elif todo.action is Step.POWER_CYCLE and todo.rung is not None:
+            changes = [ladder.send_rung(todo.rung.id, now)]
         elif todo.action is Step.WITHDRAW and todo.rung is not None:
             changes = [ladder.withdraw_rung(todo.rung.id, now)]
         elif todo.ended is not None and todo.rung is not None:
@@ -119,11 +121,13 @@ def apply(record: Remediation, step: NodeStep, now: datetime) -> None:
     looks=st.lists(st.tuples(seens, st.integers(1, 120), st.none() | faults), min_size=1, max_size=14),
     first=faults,
     cancelled_after=st.integers(1, 20),
+    reboot_by=st.sampled_from([[RebootBy.HELPER], [RebootBy.BACKEND], list(RebootBy)]),
 )
 def test_what_never_happens(
-    looks: list[tuple[Observations, int, Fault | None]], first: Fault, cancelled_after: int
+    looks: list[tuple[Observations, int, Fault | None]], first: Fault, cancelled_after: int, reboot_by: list[RebootBy]
 ) -> None:
     record = climbing(first=first)
+    record.spec.reboot_by = reboot_by
     record.status.stages.pop()
     seconds = 5
     for number, (seen, pause, more) in enumerate(looks):
@@ -144,12 +148,16 @@ def test_what_never_happens(
 def _check_step(record: Remediation, seen: Observations, step: NodeStep) -> None:
     done = {todo.action for todo in step.todo}
     view = seen.health if isinstance(seen.health, HealthView) else None
-    if done & {Step.TAKE_RUNG, Step.ASK_HELPER}:
+    if done & {Step.TAKE_RUNG, Step.ASK_HELPER, Step.POWER_CYCLE}:
         assert view is not None
         assert view.jobs_alive == frozenset(), "nothing is asked for under a running job"
         assert view.heard_since_fence, "nor on an old report"
         assert not isinstance(seen.slurm_node, Unknown), "nor while Slurm can't be asked"
         assert not isinstance(seen.slurm_node, SlurmNodeView) or not seen.slurm_node.busy
+    if Step.POWER_CYCLE in done:
+        rung_now = ladder.open_rung(record.status)
+        assert rung_now is not None
+        assert rung_now.sent_at is None, "the backend is told once"
     if Step.TAKE_RUNG in done:
         assert isinstance(seen.pods, tuple)
         assert all(pod.worker for pod in seen.pods), "other pods have left"
@@ -171,9 +179,10 @@ def _check_step(record: Remediation, seen: Observations, step: NodeStep) -> None
 def _check_record(before: Remediation, record: Remediation) -> None:
     old, new = before.status.ladder, record.status.ladder
     assert new.rungs[: len(old.rungs)] == old.rungs or old.rungs[-1].ended_at is None, "what has ended stays"
-    kinds = [(one.kind, one.device) for one in new.rungs]
+    kinds = [(one.kind, one.device, one.by) for one in new.rungs]
     assert len(kinds) == len(set(kinds)), "no rung twice"
-    assert sum(one.kind is REBOOT for one in new.rungs) <= 1
+    unheard = {RungResult.SILENT, RungResult.NOT_ASKED}
+    assert sum(one.kind is REBOOT and one.result not in unheard for one in new.rungs) <= 1, "no second reboot"
     assert len({one.id for one in new.rungs}) == len(new.rungs)
     assert not (new.mended_at and new.over_at), "one end"
     assert sum(one.ended_at is None for one in new.rungs) <= 1, "one at a time"
