@@ -7,13 +7,14 @@ from datetime import datetime
 from sparewheel.api.faults import Action
 from sparewheel.api.names import AGENT_APP_NAME
 from sparewheel.api.remediation import FenceKind, NodeStage, Remediation, Trigger
-from sparewheel.remediation.decide.anew import about, registered_anew
+from sparewheel.remediation.decide.anew import about, another_machine, registered_anew
 from sparewheel.remediation.decide.breaker import struck_after_all
 from sparewheel.remediation.decide.cancel import CallOff, asked_to_cancel, uncordoned
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
 from sparewheel.remediation.decide.leaving import others_leave
 from sparewheel.remediation.decide.mending import mending_step, removed_step, rung_step
-from sparewheel.remediation.decide.node_step import NodeAction, NodeStep, Situation, Todo, wait_for
+from sparewheel.remediation.decide.node_gone import removed_by_others, taken_by_another
+from sparewheel.remediation.decide.node_step import HOLD_SECONDS, NodeAction, NodeStep, Situation, Todo, wait_for
 from sparewheel.remediation.decide.observations import (
     Gone,
     HealthView,
@@ -33,7 +34,6 @@ from sparewheel.remediation.decide.veto import Sight, Verdict, veto_of
 
 VETO_SECONDS = 10.0
 CORDON_SECONDS = 5.0
-HOLD_SECONDS = 10.0
 PROOF_SECONDS = 10.0
 BACKOFF_SECONDS = 5.0
 
@@ -66,11 +66,13 @@ def _after_the_fence(remediation: Remediation, seen: Observations, situation: Si
     by_name = not situation.pool.warm_spares  # else whoever comes up on the spare takes over
     if by_name and may_restore(remediation, seen.slurm_node, seen.successors):
         return NodeStep((Todo(NodeAction.RESTORE_SLURM),))
+    if isinstance(seen.node, NodeView) and another_machine(remediation, seen.node):
+        return removed_step(remediation) or taken_by_another(remediation, seen)
     if started(remediation.status, NodeStage.REPLACED) and ended(remediation.status, NodeStage.DRAINED):
         return _after_the_drain(remediation, seen.node, situation)
     if isinstance(seen.node, Gone) or not about(remediation, seen.node):
         gone = isinstance(seen.node, Gone)
-        return removed_step(remediation) or _removed_by_others(remediation, gone=gone)
+        return removed_step(remediation) or removed_by_others(remediation, gone=gone)
     return _on_the_node(remediation, seen.node, seen, situation)
 
 
@@ -109,20 +111,6 @@ def _fence(remediation: Remediation, situation: Situation) -> NodeStep:
         if situation.pool.paused:
             return wait_for(f"pool {remediation.spec.pool}, which is paused", BACKOFF_SECONDS)
     return NodeStep((Todo(NodeAction.FENCE),))
-
-
-def _removed_by_others(remediation: Remediation, *, gone: bool) -> NodeStep:
-    """Its pods are gone with it, but a Slurm node that we struck is still ours to bring back, and the host is bad."""
-    removed = remediation.spec.trigger is Trigger.NODE_REMOVED
-    if (gone or removed) and remediation.status.replacement.claimed_at is not None:
-        return NodeStep((Todo(NodeAction.DRAINED, why="the node was removed by somebody else"),))
-    if removed and on_hold(remediation):
-        return NodeStep((Todo(NodeAction.HOLD),), f"a person: {remediation.spec.hold}", HOLD_SECONDS)
-    if removed:
-        return wait_for(remediation.status.replacement.message or "a spare", 2.0)
-    if remediation.status.owned.slurm_down:
-        return wait_for("the new worker pod's slurmd to register (the node was removed by somebody else)", 2.0)
-    return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed by somebody else"),))
 
 
 def _on_the_node(remediation: Remediation, node: NodeView, seen: Observations, situation: Situation) -> NodeStep:

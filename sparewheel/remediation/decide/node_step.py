@@ -13,6 +13,9 @@ from sparewheel.remediation.decide.cancel import CallOff
 from sparewheel.remediation.decide.ladder import Ended
 from sparewheel.remediation.decide.observations import PodView
 
+HOLD_SECONDS = 10.0
+"""An incident that a person holds is looked at this often."""
+
 
 class NodeAction(StrEnum):
     DRY_RUN = "dry_run"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sparewheel.api.names import SLINKY_POD_HOSTNAME
 from sparewheel.kube.port import POD, KubeError
+from sparewheel.remediation.decide.anew import another_machine
 from sparewheel.remediation.decide.fence_record import disown_slurm, leave_slurm
-from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
+from sparewheel.remediation.decide.observations import Gone, NodeView, PodView, SlurmNodeView, Unknown
 from sparewheel.remediation.decide.slurm_return import foreign, may_restore, reason_is_ours, taken_over_by
 from sparewheel.remediation.decide.spare_test import tests_cold
 from sparewheel.remediation.stages import spare_test
@@ -28,8 +29,10 @@ async def see_slurm_node(incident: Incident) -> SlurmNodeView | Gone | Unknown |
         return Unknown(str(error))
 
 
-async def see_successors(incident: Incident) -> tuple[PodView, ...] | Unknown:
-    """Worker pods of the same Slurm node name on other nodes."""
+async def see_successors(
+    incident: Incident, node: NodeView | Gone | Unknown | None = None
+) -> tuple[PodView, ...] | Unknown:
+    """Worker pods of the same Slurm node name on other nodes, or on another machine that took the node's name."""
     spec = incident.record.spec
     if spec.slurm_node is None:
         return ()
@@ -38,7 +41,8 @@ async def see_successors(incident: Incident) -> tuple[PodView, ...] | Unknown:
     except KubeError as error:
         return Unknown(str(error))
     pods = (pod_view(body) for body in found.items)
-    return tuple(pod for pod in pods if pod.worker and pod.node_name and pod.node_name != spec.node)
+    other = isinstance(node, NodeView) and another_machine(incident.record, node)
+    return tuple(pod for pod in pods if pod.worker and pod.node_name and (other or pod.node_name != spec.node))
 
 
 async def restore(incident: Incident) -> bool:
@@ -48,7 +52,7 @@ async def restore(incident: Incident) -> bool:
     26.05: 1.6 s). Whoever waits for it must not lose the other nodes meanwhile, so it is not back yet.
     """
     name = incident.record.spec.slurm_node
-    node, successors = await see_slurm_node(incident), await see_successors(incident)
+    node, successors = await see_slurm_node(incident), await see_successors(incident, await incident.see_node())
     theirs = taken_over_by(incident.record, node, successors)
     if theirs:
         return await incident.update(leave_slurm(theirs))

@@ -63,11 +63,11 @@ async def observe(incident: Incident) -> Observations:
         incident.fenced_monotonic = now
     if not fenced_now or incident.fenced_monotonic is None:
         return Observations(node=incident.known_node() or await incident.see_node())
-    owned = bool(status.owned.slurm_down)
+    owned, node = bool(status.owned.slurm_down), await incident.see_node()
     return Observations(
-        node=await incident.see_node(),
+        node=node,
         pods=await incident.see_pods(),
-        successors=await slurm_return.see_successors(incident) if owned else (),
+        successors=await slurm_return.see_successors(incident, node) if owned else (),
         slurm_node=await slurm_return.see_slurm_node(incident) if owned else None,
         health=mended.see_health(incident),
         fenced_seconds_ago=now - incident.fenced_monotonic,
