@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pulumi
-from pulumi.runtime.config import is_config_secret
+from pulumi.runtime.config import CONFIG, get_config, get_config_env, is_config_secret
 
 from stacks.config import ConfigError, StackConfig, area_names, parse
 
@@ -22,10 +23,24 @@ def load() -> StackConfig:
         if is_config_secret(bag.full_key(area)):
             text = f"{area}: holds a secret; give the secret a key of its own and name that key here"
             raise pulumi.RunError(text)
+    raw |= {key: get_config(bag.full_key(key)) or "" for key in _others(bag)}
     try:
-        return parse(raw, lambda name: bag.get_secret(name) is not None, _has_manifests)
+        return parse(raw, lambda name: _is_secret(bag.full_key(name)), _has_manifests)
     except ConfigError as error:
         raise pulumi.RunError(str(error)) from None
+
+
+def _others(bag: pulumi.Config) -> Iterator[str]:
+    """Keys of the stack's file that are no area and no secret: mistyped, and else nobody would see it."""
+    for key in sorted({*get_config_env(), *CONFIG.get()}):
+        name = key.removeprefix(f"{bag.name}:")
+        if name != key and name not in area_names() and not is_config_secret(key):
+            yield name
+
+
+def _is_secret(key: str) -> bool:
+    """In clear, it would stand in the stack's file for everybody to read; empty, it is of no use."""
+    return is_config_secret(key) and bool(str(get_config(key) or "").strip())
 
 
 def _has_manifests(path: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from stacks.numbers import true_is_no_number
+from stacks.numbers import only_numbers
 
 CREDENTIALS_SECRET: Final = "sparewheel-credentials"  # noqa: S105 - the name of a Secret, not its content
 """Kubernetes Secret in our namespace that holds, under its own name, each secret of the stack that a setting names."""
@@ -21,7 +21,7 @@ class Area(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _numbers(cls, raw: object) -> object:
-        return true_is_no_number(raw, cls)
+        return only_numbers(raw, cls)
 
 
 DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
@@ -30,18 +30,35 @@ DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_l
 HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)]
 """A machine's name, which is its Node's and a label's value; a cloud's have dots."""
 
-SecretName = Annotated[str, Field(pattern=r"^[a-z][-a-z0-9]{0,62}$")]
+SECRET_NAME: Final = r"^[a-z][-a-z0-9]{0,62}$"  # noqa: S105 - the form of a name
+SecretName = Annotated[str, Field(pattern=SECRET_NAME)]
 """The key of a secret of the stack, set by ``pulumi config set --secret NAME``."""
 
 AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
+
+
+def _file(path: str) -> str:
+    if path.endswith("/"):
+        msg = f"{path} is a folder; name the file in it"
+        raise ValueError(msg)
+    return path
+
+
+def _folder(path: str) -> str:
+    if path.strip("/") == "" or any(part in (".", "..") for part in path.split("/")):
+        msg = f"{path} is no folder of its own; write its whole path, without . and .."
+        raise ValueError(msg)
+    return path
+
+
+AbsoluteFile = Annotated[AbsolutePath, AfterValidator(_file)]
+AbsoluteFolder = Annotated[AbsolutePath, AfterValidator(_folder)]
 
 LABEL_KEY: Final = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 LABEL_VALUE: Final = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 LabelKey = Annotated[str, Field(pattern=LABEL_KEY)]
 LabelValue = Annotated[str, Field(pattern=LABEL_VALUE)]
 """What Kubernetes takes for a label (its documentation, "Labels and Selectors", syntax and character set)."""
-
-Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 
 
 _NAME: Final = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
@@ -65,7 +82,15 @@ Image = Annotated[str, AfterValidator(_image)]
 
 def credential_ref(value: object) -> object:
     """``machines-ssh`` as the API models want it: a key in the Secret that the stack makes. Anything else is left."""
-    return {"name": CREDENTIALS_SECRET, "key": value} if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if not re.fullmatch(SECRET_NAME, value, re.ASCII):
+        msg = (
+            f"key_ref {value[:40]!r} is no name of a secret: store the key under one, such as machines-ssh, with "
+            "'pulumi config set --secret machines-ssh < FILE', and write that name"
+        )
+        raise ValueError(msg)
+    return {"name": CREDENTIALS_SECRET, "key": value}
 
 
 def with_credential_refs(raw: object, *path: str) -> object:

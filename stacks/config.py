@@ -14,7 +14,7 @@ from sparewheel.api.enums import NodeActionKind
 from sparewheel.api.gpu_pool import can_power_cycle
 from stacks.base import CREDENTIALS_SECRET, Area
 from stacks.explain import explain
-from stacks.placeholders import to_fill_in
+from stacks.placeholders import to_fill_in, unprintable
 from stacks.platform import Cluster, ExistingCluster, Images, ManifestsOperator, Operator, Storage
 from stacks.pools import Pool, shared_hosts
 from stacks.remediation import RemediationConfig
@@ -189,6 +189,9 @@ def parse(
     left = to_fill_in(raw)
     if left:
         raise ConfigError(_message(left, "still to be filled in"))
+    typed = unprintable(raw)
+    if typed:
+        raise ConfigError(_message(typed))
     try:
         config = StackConfig.model_validate({key: value for key, value in raw.items() if value is not None})
     except ValidationError as error:

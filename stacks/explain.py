@@ -17,9 +17,11 @@ def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """One line for each wrong setting, in the order of the file."""
     lines: list[str] = []
     for detail in error.errors(include_url=False):
-        path, owner, field = _resolve(model, detail["loc"])
+        parts, owner, field = _resolve(model, detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            parts[-1] = _key(str(detail["loc"][-1]))
         text = _sentence(detail, owner, field)
-        lines.append(f"{path}: {text}" if path else text)
+        lines.append(f"{'.'.join(parts)}: {text}" if parts else text)
     return list(dict.fromkeys(lines))
 
 
@@ -28,12 +30,8 @@ def _sentence(detail: ErrorDetails, owner: type[BaseModel] | None, field: FieldI
     if kind == "missing":
         return "is missing" + _meaning(field)
     if kind == "extra_forbidden":
-        known = sorted(owner.model_fields) if owner else []
-        close = get_close_matches(str(detail["loc"][-1]), known, n=1)
-        return (
-            f"there is no such setting; did you mean {close[0]}?"
-            if close
-            else (f"there is no such setting; the settings here are {', '.join(known)}")
+        return _no_such(
+            str(detail["loc"][-1]), sorted(owner.model_fields) if owner else [], top=len(detail["loc"]) == 1
         )
     if kind == "union_tag_not_found":
         return "kind is missing" + _meaning(field)
@@ -44,6 +42,21 @@ def _sentence(detail: ErrorDetails, owner: type[BaseModel] | None, field: FieldI
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         return f"has settings of its own, each as 'name: value', not {_shown(detail['input'])}" + _meaning(field)
     return f"{_lower(detail['msg'])}, not {_shown(detail['input'])}" + _meaning(field)
+
+
+def _no_such(key: str, known: list[str], *, top: bool) -> str:
+    if key in known:  # a field of the API's models goes by two names
+        return "is there in two spellings; leave one of them"
+    close = get_close_matches(key, known, n=1)
+    if close:
+        return f"there is no such setting; did you mean {close[0]}?"
+    secret = f"; a secret is set with 'pulumi config set --secret {key}'" if top else ""
+    return f"there is no such setting; the settings here are {', '.join(known)}{secret}"
+
+
+def _key(text: str) -> str:
+    """As it was written; with quotes where one would not see what is wrong with it."""
+    return text if text.isascii() and text.isprintable() and " " not in text else ascii(text)
 
 
 def _meaning(field: FieldInfo | None) -> str:
@@ -60,8 +73,8 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _resolve(model: type[BaseModel], loc: Loc) -> tuple[str, type[BaseModel] | None, FieldInfo | None]:
-    """The path as the user writes it, the model that the last step is looked up in, and its field."""
+def _resolve(model: type[BaseModel], loc: Loc) -> tuple[list[str], type[BaseModel] | None, FieldInfo | None]:
+    """The path as the user writes it, in parts, the model that the last step is looked up in, and its field."""
     parts: list[str] = []
     annotation: Any = model
     owner: type[BaseModel] | None = None
@@ -80,7 +93,7 @@ def _resolve(model: type[BaseModel], loc: Loc) -> tuple[str, type[BaseModel] | N
         name, field = _field(owner, step)
         parts[-1] = name
         annotation = field.annotation if field else _item(annotation)
-    return ".".join(parts), owner, field
+    return parts, owner, field
 
 
 def _field(owner: type[BaseModel] | None, step: str) -> tuple[str, FieldInfo | None]:

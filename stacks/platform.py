@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
-from stacks.base import AbsolutePath, Area, DnsName, Image, Quantity, SecretName
+from stacks.base import AbsoluteFile, AbsoluteFolder, Area, DnsName, Image, SecretName
+from stacks.quantities import Bytes
 
 
 class ExistingCluster(Area):
@@ -14,7 +17,7 @@ class ExistingCluster(Area):
 
     kind: Literal["existing"]
     kubeconfig_secret: SecretName | None = Field(default=None, description="secret of the stack with the kubeconfig")
-    kubeconfig_path: AbsolutePath | None = Field(default=None, description="file on this machine with the kubeconfig")
+    kubeconfig_path: AbsoluteFile | None = Field(default=None, description="file on this machine with the kubeconfig")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -28,7 +31,7 @@ class CommandCluster(Area):
     """A cluster that a command knows, or makes: it prints a kubeconfig."""
 
     kind: Literal["command"]
-    command: str = Field(min_length=1, description="shell command that prints a kubeconfig on stdout")
+    command: str = Field(pattern=r"\S", description="shell command that prints a kubeconfig on stdout")
     destroy_command: str | None = Field(default=None, description="shell command run last at destroy")
     rerun: str = Field(default="", description="any text; changing it runs the command again")
 
@@ -47,8 +50,12 @@ class ChartsOperator(Area):
     """Slinky's operator and CRDs from its own Helm charts."""
 
     kind: Literal["charts"]
-    version: str = Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+", description="version of both charts, such as 1.2.1")
-    repository: str = Field(default="oci://ghcr.io/slinkyproject/charts", description="where the charts are")
+    version: str = Field(
+        pattern=r"^[0-9]+\.[0-9]+\.[0-9]+([-+][-+.0-9A-Za-z]+)?$", description="version of both charts, such as 1.2.1"
+    )
+    repository: str = Field(
+        default="oci://ghcr.io/slinkyproject/charts", pattern=r"^\S+$", description="where the charts are"
+    )
     values: dict[str, Any] = Field(default_factory=dict[str, Any], description="values of chart slurm-operator")
 
     @model_validator(mode="after")
@@ -81,8 +88,8 @@ class HostPath(Area):
     """A folder that every host sees under the same path: a mount of a file server, or the one disk of one machine."""
 
     kind: Literal["host_path"]
-    path: AbsolutePath = Field(description="absolute path of the folder; it must be there")
-    size: Quantity = "10Gi"
+    path: AbsoluteFolder = Field(description="absolute path of the folder; it must be there")
+    size: Bytes = "10Gi"
 
 
 class StorageClass(Area):
@@ -90,7 +97,7 @@ class StorageClass(Area):
 
     kind: Literal["storage_class"]
     storage_class: DnsName = Field(description="name of a StorageClass")
-    size: Quantity = Field(description="size of the volume, such as 100Gi")
+    size: Bytes = Field(description="size of the volume, such as 100Gi")
 
 
 Disk = Annotated[HostPath | StorageClass, Field(discriminator="kind")]
@@ -102,3 +109,12 @@ class Storage(Area):
     home: Disk = Field(description="disk of /home; with storage_class, one that many hosts can write (ReadWriteMany)")
     state: Disk = Field(description="disk of slurmctld's state")
     database: Disk | None = Field(default=None, description="disk of the accounting database, when it runs in_cluster")
+
+    @model_validator(mode="after")
+    def _folders_apart(self) -> Self:
+        folders = {name: PurePosixPath(disk.path) for name, disk in self if isinstance(disk, HostPath)}
+        for (one, path), (other, inside) in permutations(folders.items(), 2):
+            if inside.is_relative_to(path):
+                msg = f"{other} ({inside}) is in the folder of {one} ({path}); give each disk a folder of its own"
+                raise ValueError(msg)
+        return self

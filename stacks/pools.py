@@ -19,12 +19,16 @@ from sparewheel.api.gpu_pool import (
 )
 from sparewheel.api.names import GROUP, LABEL_VETO
 from sparewheel.api.spare_test import MAX_TEST_SECONDS, TEST_SECONDS
-from stacks.base import LABEL_KEY, LABEL_VALUE, Area, HostName, LabelKey, LabelValue, Quantity, with_credential_refs
+from stacks.base import LABEL_KEY, LABEL_VALUE, Area, HostName, LabelKey, LabelValue, with_credential_refs
 from stacks.budget import Budget
 from stacks.crusoe import wrong_with
 from stacks.faults import FaultRule, FaultRules
 from stacks.ladder import Ladder
-from stacks.ssh_keys import why_no_key
+from stacks.machines import wrong_machines
+from stacks.quantities import Bytes, Cpus
+from stacks.slurm_time import LongestRun
+
+OPERATORS_LABELS = ("app.kubernetes.io/", "slinky.slurm.net/")
 
 PoolName = Annotated[str, Field(pattern=POOL_NAME, max_length=MAX_POOL_NAME)]
 """Also the Slurm partition and the first part of its nodes' names, so it starts with a letter and leaves room."""
@@ -34,7 +38,7 @@ class Partition(Area):
     """The Slurm partition of a pool; it has the pool's name."""
 
     default: bool = False
-    max_time: str = Field(default="UNLIMITED", pattern=r"^(UNLIMITED|[0-9]+(-[0-9]+)?(:[0-9]{2}){0,2})$")
+    max_time: LongestRun = "UNLIMITED"
 
     def config(self) -> str:
         """The tail of the partition's line in slurm.conf."""
@@ -51,6 +55,7 @@ class SpareTestConfig(Area):
     command: str = Field(
         default="",
         max_length=10_000,
+        pattern=r"^$|\S",
         description="shell text, exit code 0 is a pass; without it GPUs are counted",
     )
     timeout_seconds: int = Field(default=TEST_SECONDS, ge=5, le=MAX_TEST_SECONDS)
@@ -61,7 +66,7 @@ class Pool(Area):
 
     name: PoolName = Field(description="name of the pool and of its Slurm partition")
     size: int = Field(ge=0, le=1000, description="GPU nodes that take work")
-    spares: int = Field(default=0, ge=0, description="machines that wait to take a bad one's place")
+    spares: int = Field(default=0, ge=0, le=1000, description="machines that wait to take a bad one's place")
     spare_confidence: float = Field(
         default=0.999, ge=0.5, le=0.999999, description="how sure a free spare shall be when a node fails"
     )
@@ -70,8 +75,8 @@ class Pool(Area):
     backend: MachinesBackend | WarmBackend | CrusoeBackend = Field(
         discriminator="kind", description="where machines come from: kind machines, warm or crusoe"
     )
-    cpus: Quantity | None = Field(default=None, description="CPUs of a worker; without it a worker has no CPU limit")
-    memory: Quantity | None = Field(default=None, description="memory of a worker, such as 1500Gi")
+    cpus: Cpus | None = Field(default=None, description="CPUs of a worker; without it a worker has no CPU limit")
+    memory: Bytes | None = Field(default=None, description="memory of a worker, such as 1500Gi")
     partition: Partition = Partition()
     driver: Driver = Driver.ANY
     warm_spares: bool = Field(default=False, description="spares run a worker, behind a Slurm reservation")
@@ -124,6 +129,15 @@ class Pool(Area):
             raise ValueError(msg)
         return labels
 
+    @field_validator("worker_labels")
+    @classmethod
+    def _not_the_operators(cls, labels: dict[str, str]) -> dict[str, str]:
+        for key in labels:
+            if key.startswith(OPERATORS_LABELS):
+                msg = f"{key} is set by Slinky's operator, which finds its workers by it; use a label of yours"
+                raise ValueError(msg)
+        return labels
+
     @field_validator("name")
     @classmethod
     def _a_name_slurm_takes(cls, name: str) -> str:
@@ -147,23 +161,9 @@ class Pool(Area):
                     msg = f"node_selector {key!r}: {value!r} is no label that a node can have; see 'kubectl get nodes'"
                     raise ValueError(msg)
             return backend
-        ends = [(f"machine {machine.name}", machine.ssh) for machine in backend.machines]
-        power = backend.power
-        if power is not None:
-            ends.append(("power", power.ssh))
-            for setting in ("on_command", "off_command", "status_command"):
-                command = str(getattr(power, setting))
-                if "{host}" not in command:
-                    msg = f"power.{setting} doesn't say which machine; write {{host}} where its name goes"
-                    raise ValueError(msg)
-        for what, ssh in ends:
-            if not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9.:]*", ssh.address):
-                msg = f"{what}: ssh.address {ssh.address!r} is no host name or IP address"
-                raise ValueError(msg)
-            wrong = why_no_key(ssh.host_key)
-            if wrong:
-                msg = f"{what}: ssh.host_key {wrong}; 'ssh-keyscan -t ed25519 ADDRESS' shows it after the address"
-                raise ValueError(msg)
+        wrong = wrong_machines(backend)
+        if wrong:
+            raise ValueError(wrong)
         return backend
 
     @model_validator(mode="after")
@@ -211,7 +211,7 @@ def shared_hosts(pools: Sequence[Pool]) -> str:
             other = names.setdefault(machine.name, pool.name)
             if other != pool.name:
                 return f"pools: machine {machine.name} is in {other} and in {pool.name}; a machine is in one pool"
-            end = (machine.ssh.address, machine.ssh.port)
+            end = (machine.ssh.address.lower().rstrip("."), machine.ssh.port)
             first = ends.setdefault(end, machine.name)
             if first != machine.name:
                 return f"pools: machines {first} and {machine.name} have one address, {end[0]}; each has its own"

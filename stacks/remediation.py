@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from sparewheel.api.ladder import LadderRule
 from sparewheel.api.remediation_policy import MAX_ROUTES, VetoEscalation
-from stacks.base import AbsolutePath, Area
+from stacks.base import AbsoluteFile, Area
 from stacks.budget import Budget
 from stacks.conditions import NodeCondition
 from stacks.drill import Drill
@@ -20,7 +20,7 @@ from stacks.routes import RouteConfig, wrong_together
 class Agent(Area):
     """What the agent watches on each GPU host."""
 
-    kernel_log: AbsolutePath = Field(default="/dev/kmsg", description="kernel log, as the host sees it")
+    kernel_log: AbsoluteFile = Field(default="/dev/kmsg", description="kernel log, as the host sees it")
     heartbeat_interval_seconds: float = Field(default=5.0, ge=1, le=60)
     gpu_source: Literal["nvml", "device-files"] = Field(default="nvml", description="how GPUs are counted")
     node_actions: bool = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -61,6 +62,11 @@ class RouteArea(Area):
         if text and "-----BEGIN CERTIFICATE-----" not in text:
             msg = "is no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----"
             raise ValueError(msg)
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text or None)
+        except ssl.SSLError:
+            msg = "is a certificate that is cut short or mistyped; copy the whole file"
+            raise ValueError(msg) from None
         return text
 
 

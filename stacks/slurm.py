@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sparewheel.api.gpu_pool import MAX_GRACE_SECONDS
-from stacks.base import AbsolutePath, Area, SecretName
+from stacks.base import AbsoluteFile, Area, SecretName
 from stacks.routes import MailAddress
 from stacks.ssh_keys import why_no_key
 
@@ -24,6 +24,26 @@ OURS: Final = {
     "MinJobAge": "set slurm.min_job_age_seconds instead; healing has to find jobs that ended a while ago",
     "AccountingStorageTRES": "the platform sets it to gres/gpu",
     "MaxNodeCount": "the operator sets it",
+    "ClusterName": "set slurm.cluster_name instead",
+    "StateSaveLocation": "the operator mounts storage.state there; elsewhere every restart would lose the jobs",
+    **dict.fromkeys(
+        (
+            "SlurmctldHost",
+            "SlurmctldAddr",
+            "SlurmctldPort",
+            "SlurmdPort",
+            "SlurmdSpoolDir",
+            "SlurmUser",
+            "SlurmdUser",
+            "AuthType",
+            "CredType",
+            "AuthAltTypes",
+            "AccountingStorageType",
+            "AccountingStorageHost",
+            "AccountingStoragePort",
+        ),
+        "the operator sets it, and its daemons find each other by it",
+    ),
 }
 """Lines of slurm.conf that belong to the platform, with what to do instead."""
 
@@ -35,14 +55,32 @@ OUR_SCHEDULING: Final = {
 """Items of SchedulerParameters that belong to the platform, with the setting that makes each."""
 
 UserName = Annotated[str, Field(pattern=r"^[a-z_][-a-z0-9_]{0,31}$")]
-ConfLine = Annotated[str, Field(pattern=r"^[A-Za-z]+=[^\r\n]*$")]
+
+
+def _one_line(line: str) -> str:
+    if line.endswith("\\"):
+        msg = f"{line[:40]!r} ends with a backslash, which takes the next line into it; write it without"
+        raise ValueError(msg)
+    return line
+
+
+ConfLine = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]*=[^\r\n]*$"), AfterValidator(_one_line)]
 ConfItem = Annotated[str, Field(pattern=r"^[A-Za-z_]+(=[^\s,]+)?$")]
 Shell = Annotated[str, Field(pattern=r"^/[^\s'\":]*$")]
 
 TAKEN: Final = frozenset(
-    ("root", "daemon", "bin", "sys", "sync", "mail", "nobody", "nogroup", "sudo", "sshd", "slurm", "munge", "mysql")
+    (  # Debian's base-passwd, then daemons
+        *("root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data"),
+        *("backup", "list", "irc", "gnats", "_apt", "nobody", "adm", "tty", "disk", "kmem", "dialout", "fax", "voice"),
+        *("cdrom", "floppy", "tape", "sudo", "audio", "dip", "operator", "src", "shadow", "utmp", "video", "sasl"),
+        *("plugdev", "staff", "users", "nogroup", "wheel", "messagebus", "polkitd", "sshd", "_ssh"),
+        *("slurm", "munge", "mysql"),
+    )
 )
-"""Users and groups that the images have themselves: a key under such a name would open somebody else's account."""
+"""Users and groups that the images have themselves: a key under such a name would open somebody else's account, and a
+group would have two numbers."""
+
+RESERVED_IDS: Final = {65532: "the platform's own daemons'", 65534: "nobody's", 65535: "no user's"}
 
 
 class InClusterDatabase(Area):
@@ -55,10 +93,12 @@ class ExternalDatabase(Area):
     """A MariaDB or MySQL of your own."""
 
     kind: Literal["external"]
-    host: str = Field(min_length=1, description="name or address of the database server")
+    host: str = Field(
+        pattern=r"^[A-Za-z0-9]([-A-Za-z0-9.:]*[A-Za-z0-9])?$", description="name or address of the database server"
+    )
     port: int = Field(default=3306, ge=1, le=65535)
-    name: str = Field(default="slurm_acct_db", min_length=1)
-    username: str = Field(default="slurm", min_length=1)
+    name: str = Field(default="slurm_acct_db", pattern=r"^[A-Za-z0-9_]([-A-Za-z0-9_]{0,63})$")
+    username: str = Field(default="slurm", pattern=r"^[A-Za-z0-9_]([-A-Za-z0-9_.@]{0,79})$")
     password_secret: SecretName = Field(description="secret of the stack with the database password")
 
 
@@ -87,8 +127,9 @@ class Slurm(Area):
     scheduler_parameters: list[ConfItem] = Field(default_factory=list[str], description="added to ours")
     extra_conf: list[ConfLine] = Field(default_factory=list[str], description="lines of slurm.conf, Key=Value")
     cgroup_conf: list[ConfLine] = Field(default_factory=list[str], description="lines of cgroup.conf, Key=Value")
-    gpu_files: AbsolutePath | None = Field(
+    gpu_files: AbsoluteFile | None = Field(
         default=None,
+        pattern=r"^[^#]*$",
         description="device files, such as /dev/nvidia[0-7], where NVML can't be asked; without it GPUs are detected",
     )
     node_checks: bool = Field(
@@ -128,16 +169,26 @@ class Slurm(Area):
         return items
 
 
+def _free_id(number: int) -> int:
+    if number in RESERVED_IDS:
+        msg = f"{number} is {RESERVED_IDS[number]} id; choose another"
+        raise ValueError(msg)
+    return number
+
+
+Id = Annotated[int, Field(ge=1000, le=2**31 - 2), AfterValidator(_free_id)]
+
+
 class Group(Area):
     name: UserName = Field(description="name of the group")
-    gid: int = Field(ge=1000, le=2**31 - 2, description="group id, the same on every node")
+    gid: Id = Field(description="group id, the same on every node")
 
 
 class User(Area):
     """A person who logs in and submits jobs."""
 
     name: UserName = Field(description="name of the user, also of the home folder")
-    uid: int = Field(ge=1000, le=2**31 - 2, description="user id, the same on every node; also the id of the own group")
+    uid: Id = Field(description="user id, the same on every node; also the id of the own group")
     ssh_keys: list[str] = Field(min_length=1, description="public SSH keys that may log in")
     groups: list[UserName] = Field(default_factory=list[str], description="names from groups")
     shell: Shell = "/bin/bash"
@@ -171,7 +222,9 @@ class LoginService(Area):
         default_factory=list[str], description="networks from which people log in, with LoadBalancer"
     )
     node_port: int | None = Field(default=None, ge=30000, le=32767, description="port on every host, with NodePort")
-    address: str | None = Field(default=None, description="name or address that users type, for the stack's outputs")
+    address: str | None = Field(
+        default=None, pattern=r"^\S+$", description="name or address that users type, for the stack's outputs"
+    )
 
     @model_validator(mode="after")
     def _ranges_are_kept(self) -> Self:

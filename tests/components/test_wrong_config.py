@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from sparewheel.api.names import LABEL_VETO
-from tests.components.conftest import KEY, ROOT, Run, crusoe_backend
+from tests.components.conftest import KEY, ROOT, SECRETS, Run, crusoe_backend
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -182,6 +182,9 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("condition of ours", lambda raw: raw["remediation"].update(
         node_conditions=[{"type": "GpuHealthy", "status": "False", "action": "replace"}]),
      "remediation.node_conditions.0.type:", "our agent's own"),
+    ("an area mistyped", lambda raw: raw.update(remediaton={"dry_run": True}), "remediaton:", "mean remediation?"),
+    ("a setting where areas are", lambda raw: raw.update(grace="30"), "grace:", "'pulumi config set --secret grace'"),
+    ("an area mistyped and empty", lambda raw: raw.update(pool=None), "pool:", "did you mean pools?"),
     ("an area that isn't one", lambda raw: raw.update(login=3), "login:", "3"),
 ]  # fmt: skip
 
@@ -209,6 +212,18 @@ def test_all_wrong_settings_at_once(run_stack: Run, raw: dict[str, Any]) -> None
 def test_a_secret_that_is_not_there(run_stack: Run, raw: dict[str, Any]) -> None:
     with pytest.raises(pulumi.RunError, match=r"pools\.0\.backend\.key_ref: .*pulumi config set --secret machines-ssh"):
         run_stack(raw, {"power-ssh": "x", "oncall-url": "y"})
+
+
+@pytest.mark.parametrize("given", ["", "  "], ids=["empty", "blank"])
+def test_a_secret_that_says_nothing(run_stack: Run, raw: dict[str, Any], given: str) -> None:
+    with pytest.raises(pulumi.RunError, match=r"url_secret: the stack has no secret oncall-url"):
+        run_stack(raw, {**SECRETS, "oncall-url": given})
+
+
+def test_a_secret_in_clear(run_stack: Run, raw: dict[str, Any]) -> None:
+    with pytest.raises(pulumi.RunError, match=r"oncall-url: .* 'pulumi config set --secret oncall-url'") as caught:
+        run_stack({**raw, "oncall-url": "CANARY"}, {key: SECRETS[key] for key in SECRETS if key != "oncall-url"})
+    assert "CANARY" not in str(caught.value)
 
 
 def test_a_secret_among_settings(run_stack: Run, raw: dict[str, Any]) -> None:
