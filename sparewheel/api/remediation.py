@@ -88,6 +88,9 @@ class JobRecord(ApiModel):
     partition: str = ""
     batch: bool = True
     expedited: bool = False
+    strike: int = 1
+    """Which strike of the incident ended it, and the times are of: the first hits the node, the next a spare in its
+    place that is given up."""
     attempt_before: int = 0
     attempt_after: int | None = None
     hosts_before: list[str] = Field(default_factory=list[str])

@@ -388,6 +388,7 @@ class Controller:
                 if pause == tracks.AT_ONCE:
                     self.queue.add(Key("track", key.name))
                     self.queue.add(Key("survivors", key.name))
+                    self.queue.add(Key("jobs", key.name))  # a spare that is given up may have struck them again
                 return pause
             case "survivors":
                 return await survivors.look(incident)

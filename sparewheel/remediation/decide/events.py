@@ -17,6 +17,8 @@ EVENT_WORSE = "incident.worse"
 EVENT_HELD = "incident.held"
 """Repairing is no cure: a person has to look."""
 EVENT_JOB = "job.resumed"
+EVENT_STRUCK_AGAIN = f"{EVENT_WAITING}/struck-again"
+"""The spare on which the jobs ran was given up, and they with it; the spare's name is behind one more slash."""
 EVENT_BREAKER = "breaker.open"
 EVENT_BREAKER_CLOSED = "breaker.closed"
 """Both have the time of the opening behind a slash, since a breaker may open again."""
@@ -32,6 +34,17 @@ _KINDS: Final = {
     EVENT_BREAKER_CLOSED: EventKind.BREAKER,
 }
 _ENDS: Final = {Outcome.CANCELLED: EventKind.CANCELLED, Outcome.FAILED: EventKind.FAILED}
+
+
+def job_event(job_id: int, strike: int) -> str:
+    """News of a job: told once for each time that it was struck."""
+    return f"{EVENT_JOB}/{job_id}" + (f"/{strike}" if strike > 1 else "")
+
+
+def job_of(event: str) -> str:
+    """The job that the event is about; empty where it is about all of the incident's."""
+    name, _, subject = event.partition("/")
+    return subject.partition("/")[0] if name == EVENT_JOB else ""
 
 
 def event_name(event: str) -> str:

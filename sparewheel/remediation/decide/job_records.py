@@ -1,4 +1,4 @@
-"""The journal of the struck jobs: listed once, and what is set stays. Pure."""
+"""The journal of the struck jobs: listed once, and what is set stays until they are struck again. Pure."""
 
 from __future__ import annotations
 
@@ -22,6 +22,27 @@ def list_jobs(jobs: Iterable[JobRecord], now: datetime) -> Change:
     return change
 
 
+def struck_again(found: Iterable[JobRecord], now: datetime) -> Change:
+    """The spare on which these jobs run is struck: their story begins anew, also where it was closed.
+
+    ``found``: as a strike lists them. A job whose present attempt is known to be struck stays as it is.
+    """
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = copy(status)
+        known = {job.job_id: job for job in new.jobs}
+        for job in found:
+            before = known.get(job.job_id)
+            if before is None:
+                new.jobs.append(job.model_copy(update={"stopping_at": now, "strike": 2}))
+            elif before.attempt_before < job.attempt_before:
+                anew = job.model_copy(update={"stopping_at": now, "strike": before.strike + 1})
+                new.jobs[new.jobs.index(before)] = anew
+        return new
+
+    return change
+
+
 def put_job(job: JobRecord) -> Change:
     """Put a newer record of a job; a closed record and times already set stay as they are."""
 
@@ -37,7 +58,7 @@ _JOB_TIMES = ("stopping_at", "requeued_at", "started_at", "resumed_at")
 
 
 def _merged(old: JobRecord, new: JobRecord) -> JobRecord:
-    if old.closed:
+    if old.closed or old.strike > new.strike:
         return old
     kept = {name: getattr(old, name) for name in _JOB_TIMES if getattr(old, name) is not None}
     return new.model_copy(update=kept, deep=True)

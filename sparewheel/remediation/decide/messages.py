@@ -17,6 +17,7 @@ from sparewheel.remediation.decide.events import (
     EVENT_JOB,
     EVENT_WAITING,
     event_name,
+    job_of,
 )
 from sparewheel.remediation.decide.sentences import event_body, job_sentence, needs_action, runs_on
 
@@ -57,9 +58,8 @@ def message(told: Sequence[Told], alert: str, unread: int = 0) -> dict[str, Any]
 
 def owner_jobs(record: Remediation, event: str, user: str) -> list[JobRecord]:
     """The user's jobs that the event is about."""
-    name, _, subject = event.partition("/")
-    of_user = [job for job in record.status.jobs if job.user == user]
-    return [job for job in of_user if name != EVENT_JOB or str(job.job_id) == subject]
+    one = job_of(event)
+    return [job for job in record.status.jobs if job.user == user and one in {"", str(job.job_id)}]
 
 
 def _named(told: Told) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _headline(told: Sequence[Told], count: int) -> str:
     if name == EVENT_CLOSED:
         return f"{count} incidents ended: {_tally(each.record.status.outcome.value.lower() for each in told)}"
     if name == EVENT_JOB:
-        ids = list(dict.fromkeys(each.delivery.event.partition("/")[2] for each in told))
+        ids = list(dict.fromkeys(job_of(each.delivery.event) for each in told))
         return f"News of {count} jobs: {', '.join(ids[:_SHOWN_NODES])}{' ...' if len(ids) > _SHOWN_NODES else ''}"
     if name == EVENT_BREAKER:
         return f"The breaker is open: {count} times"

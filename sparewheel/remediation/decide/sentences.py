@@ -17,9 +17,12 @@ from sparewheel.remediation.decide.events import (
     EVENT_DETECTED,
     EVENT_HELD,
     EVENT_JOB,
+    EVENT_STRUCK_AGAIN,
     EVENT_VETO_OVERDUE,
     EVENT_WAITING,
     EVENT_WORSE,
+    event_name,
+    job_of,
     kind_of,
     severity_of,
 )
@@ -67,7 +70,10 @@ def job_sentence(remediation: Remediation, job: JobRecord, ending: str = "") -> 
     when = job.stopping_at or job.requeued_at or remediation.status.owned.slurm_struck_at
     at = f" at {clock(when)}" if when else ""
     blame = "" if remediation.spec.trigger is Trigger.MANUAL else "; that is the platform's fault, not the job's"
-    first = f"Attempt {job.attempt_before} ended{at} because {cause_words(remediation)}{blame}."
+    cause = cause_words(remediation)
+    if job.strike > 1:
+        cause = f"the spare that it ran on was given up, after {cause}"
+    first = f"Attempt {job.attempt_before} ended{at} because {cause}{blame}."
     return f"{first} {_goes_on(job, ending)}"
 
 
@@ -113,6 +119,11 @@ def cordon_reason(remediation: Remediation) -> str:
     return f"{remediation.metadata.name}: {fault_words(remediation.spec.fault)}"[:200]
 
 
+def _struck_again(remediation: Remediation, spare: str) -> tuple[str, str]:
+    title = f"The spare in place of {remediation.spec.node} was given up, and its jobs ended again"
+    return title, f"Spare {spare} was given up after jobs had started on it; they start again by themselves."
+
+
 def _job_title_and_text(prefix: str, remediation: Remediation, jobs: list[JobRecord]) -> tuple[str, str]:
     job = jobs[0]
     verb = "goes on" if job.resumed_at else "does not come back by itself" if needs_action(job) else "has ended"
@@ -122,13 +133,15 @@ def _job_title_and_text(prefix: str, remediation: Remediation, jobs: list[JobRec
 def event_body(remediation: Remediation, event: str, created_at: datetime) -> dict[str, Any]:
     """One message as data; ``sparewheel.notify.port.Event`` names the fields."""
     spec, status = remediation.spec, remediation.status
-    kind, _, subject = event.partition("/")
-    jobs = [job for job in status.jobs if not subject or kind != EVENT_JOB or str(job.job_id) == subject]
+    kind, one = event_name(event), job_of(event)
+    jobs = [job for job in status.jobs if one in {"", str(job.job_id)}]
     overdue = event == EVENT_VETO_OVERDUE
     if kind == EVENT_BREAKER_CLOSED:
         jobs = []  # the breaker's end is no news of theirs
     action = overdue or any(needs_action(job) or runs_on(remediation, job) for job in jobs)
     title, text = _title_and_text(remediation, kind, jobs)
+    if event.startswith(f"{EVENT_STRUCK_AGAIN}/"):
+        title, text = _struck_again(remediation, event.rpartition("/")[2])
     severity = severity_of(kind_of(event, status.outcome), action_needed=action, overdue=overdue)
     if kind == EVENT_BREAKER_CLOSED:
         severity = Severity.INFO

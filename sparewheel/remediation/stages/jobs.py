@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparewheel.api.remediation import JobRecord, NodeStage
 from sparewheel.remediation.decide.deliveries import enqueue
-from sparewheel.remediation.decide.events import EVENT_JOB
+from sparewheel.remediation.decide.events import job_event
 from sparewheel.remediation.decide.job_records import put_job
 from sparewheel.remediation.decide.jobs import Followed, JobAction, follow
 from sparewheel.remediation.decide.observations import Gone, JobView
@@ -71,7 +71,7 @@ async def _apply(incident: Incident, job_id: int, followed: Followed, view: JobV
         await _comment(incident, job_id, view, followed.record.message)
     changes = [put_job(followed.record)]
     if followed.record.closed and (followed.record.resumed_at is not None or needs_action(followed.record)):
-        event = f"{EVENT_JOB}/{job_id}"
+        event = job_event(job_id, followed.record.strike)
         routes = await incident.routes(event, action_needed=needs_action(followed.record))
         changes.append(enqueue(incident.name, event, routes, incident.now()))
     await incident.update(*changes)  # last, and in one write: after it nobody looks at a closed job again

@@ -11,11 +11,14 @@ from datetime import datetime
 
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_APP_INSTANCE, LABEL_APP_NAME, SLURMD_APP_NAME
-from sparewheel.api.remediation import NodeStage, ReplacementRecord
+from sparewheel.api.remediation import JobRecord, NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, Kube, KubeError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
+from sparewheel.remediation.decide.events import EVENT_STRUCK_AGAIN
 from sparewheel.remediation.decide.fence_record import disown_slurm, leave_slurm
+from sparewheel.remediation.decide.job_records import struck_again
+from sparewheel.remediation.decide.jobs import victims
 from sparewheel.remediation.decide.ladder import stays_first
 from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
 from sparewheel.remediation.decide.record import Change, begin_once, replacement
@@ -26,7 +29,7 @@ from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_b
 from sparewheel.remediation.stages import survivors
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.replacer import Check
-from sparewheel.remediation.stages.views import node_view, pod_view, slurm_node_view
+from sparewheel.remediation.stages.views import job_view, node_view, pod_view, slurm_node_view
 from sparewheel.slurm.port import Slurm, SlurmError
 
 CLAIM_SECONDS = 3.0
@@ -191,9 +194,20 @@ async def put_back(incident: Incident) -> None:
     def struck(record: ReplacementRecord) -> None:
         record.struck_again_at = now  # one that is done again gives the whole grace again
 
-    await incident.update(replacement(struck))
+    await incident.update(replacement(struck), struck_again(await _running_on(incident, record.spare_slurm_node), now))
     await survivors.again(incident)
     incident.lead()
     await reserve(incident.ports.slurm, record.spare_slurm_node, now)
     reason = slurm_reason(incident.name, f"spare {record.spare_host} is given up")
     await incident.ports.slurm.set_node_state(record.spare_slurm_node, ["DOWN"], reason)
+    await incident.tell(f"{EVENT_STRUCK_AGAIN}/{record.spare_host}")
+
+
+async def _running_on(incident: Incident, slurm_node: str) -> list[JobRecord]:
+    """Jobs that the strike on the spare's Slurm node ends: those that came back on it, and any that found room there.
+
+    Written down before it. A failed look-up raises: the strike waits for it.
+    """
+    places = incident.places()
+    jobs = [job_view(job, places) for job in await incident.ports.slurm.jobs() if slurm_node in job.nodes]
+    return victims(jobs, slurm_node, {}, incident.now(), 0.0, places)

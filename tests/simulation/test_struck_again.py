@@ -1,0 +1,45 @@
+"""The spare is given up once jobs run on it: they are struck a second time, and their users hear of that too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.play import healed, playing, ready, spare_of, training
+from tests.support.world import World, reported_attempt, until
+
+
+def of_the_spare(world: World) -> list[dict[str, Any]]:
+    return [one for one in world.receiver.of("incident.waiting") if "was given up" in one["title"]]
+
+
+async def test_the_user_hears_of_the_second_strike_too() -> None:
+    """The job was back, told and closed when the spare that it ran on was given up."""
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        spare = spare_of(world)
+        host = world.capacity.hosts["gpu-3"]
+        host.reachable = False
+        world.break_gpu("gpu-1")
+        await until(lambda: spare in job.nodes, 10)
+        await until(lambda: any(one.closed for one in world.record().status.jobs), 30)
+        await until(lambda: len(world.receiver.of("job.resumed")) == 1)
+        host.unfit, host.reachable = "it has 7 of 8 GPUs", True
+        await until(lambda: job.state == "PENDING", 60)
+        await until(lambda: "the spare that it ran on was given up" in job.comment, 10)
+        await until(lambda: len(of_the_spare(world)) == 1, 10)
+        (told,) = of_the_spare(world)
+        assert told["text"].startswith("Spare gpu-3 was given up after jobs had started on it")
+        assert "the spare that it ran on was given up" in told["jobs"][0]["what"]
+        world.warm_up("gpu-4")
+        await until(lambda: reported_attempt(job) == job.restart_count == 2, 60)
+        await until(lambda: len(world.receiver.of("job.resumed")) == 2, 10)
+        first, second = world.receiver.of("job.resumed")
+        assert "Attempt 0 ended" in first["text"]
+        assert "Attempt 1 ended" in second["text"]
+        assert "Attempt 2 resumed from step 200" in second["text"]
+        (record,) = world.record().status.jobs
+        assert (record.strike, record.attempt_before, record.attempt_after) == (2, 1, 2)
+        assert record.resumed_at is not None
+        await healed(world)
