@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
-from sparewheel.api.node_health import NodeHealth
+from sparewheel.api.node_health import NodeHealth, NodeHealthStatus
 from sparewheel.api.remediation import Remediation
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import LEASE, NODE_HEALTH, POD, InvalidError, Json, KubeError, NotFoundError, UnavailableError
@@ -56,7 +57,7 @@ class Scout:
         health = self.state.healths.get(node)
         reported = tuple(health.status.faults) if health else ()
         silence = Silence(
-            agent_seconds=self.state.heartbeats.silent_seconds(node, now),
+            agent_seconds=self._agent_seconds(node),
             kubelet_seconds=self.state.leases.silent_seconds(node, now),
             kubelet_unknown=view.ready is None,
         )
@@ -130,7 +131,13 @@ class Scout:
     def silent_nodes(self) -> list[str]:
         """Active nodes whose agent has missed heartbeats. Reads all nodes: asked once for each sweep."""
         self._doubt_watches()
-        return [name for name in self.state.healths if self._is_silent(name)]
+        return [name for name in self.state.nodes if self._is_silent(name)]
+
+    def _agent_seconds(self, node: str) -> float | None:
+        """How long its agent is silent: since the Node is there, where it was not heard in this life of it."""
+        now = self.state.clock.monotonic_seconds()
+        silent = self.state.heartbeats.silent_seconds(node, now)
+        return silent if silent is not None else self.state.lives.silent_seconds(node, now)
 
     def _doubt_watches(self) -> None:
         if self.troubles():
@@ -138,10 +145,10 @@ class Scout:
 
     def _is_silent(self, name: str) -> bool:
         node, health = self.state.nodes.get(name), self.state.healths.get(name)
-        if node is None or health is None or node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
+        if node is None or node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
             return False
-        silent = self.state.heartbeats.silent_seconds(name, self.state.clock.monotonic_seconds()) or 0.0
-        return silent > SUSPICIOUS_INTERVALS * health.status.heartbeat_interval_seconds
+        status = health.status if health is not None else NodeHealthStatus()
+        return (self._agent_seconds(name) or 0.0) > SUSPICIOUS_INTERVALS * status.heartbeat_interval_seconds
 
     async def probe(self, node: str) -> float | None:
         """Ask the API server itself, so that a stuck watch or an outage is not read as a dead node."""
@@ -149,10 +156,9 @@ class Scout:
         if not self._is_silent(node):
             return None
         try:
-            self.state.hear(NodeHealth.from_wire(await self.ports.kube.get(NODE_HEALTH, node)))
+            with suppress(NotFoundError):  # an agent that never ran; its kubelet has a word of its own
+                self.state.hear(NodeHealth.from_wire(await self.ports.kube.get(NODE_HEALTH, node)))
             await self._hear_kubelet(node)
-        except NotFoundError:
-            return PROBE_SECONDS
         except UnavailableError:
             self.api_failed()
             raise
@@ -173,8 +179,8 @@ class Scout:
     def api_failed(self) -> None:
         """Silence up to now proves nothing: whoever leads right after an outage would take it for death."""
         now = self.state.clock.monotonic_seconds()
-        self.state.heartbeats.api_failed(now)
-        self.state.leases.api_failed(now)
+        for tracker in (self.state.heartbeats, self.state.lives, self.state.leases):
+            tracker.api_failed(now)
 
     # ---------------------------------------------------------------- jobs
     async def remember_for_ever(self) -> None:

@@ -46,6 +46,8 @@ class State:
     notify_answered: str = ""
     policy_status: RemediationPolicyStatus = field(default_factory=RemediationPolicyStatus)
     heartbeats: SilenceTracker = field(default_factory=SilenceTracker)
+    lives: SilenceTracker = field(default_factory=SilenceTracker)
+    """Since when each Node is there: an agent that says nothing at all is awaited from then on."""
     leases: SilenceTracker = field(default_factory=SilenceTracker)
     taken: dict[str, Incident] = field(default_factory=dict[str, Incident])
     """Incidents that this controller works on; their journals are newer than the cache. Change them by ``take`` and

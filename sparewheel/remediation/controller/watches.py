@@ -172,11 +172,12 @@ class Watches:
             if gone is not None and LABEL_POOL in gone.labels:
                 self.state.gone_nodes[name] = gone
                 self.wake("pool", gone.labels[LABEL_POOL])
-            self.state.leases.forget(name)
-            self.state.heartbeats.forget(name)  # the next life of the name is heard anew
+            for tracker in (self.state.leases, self.state.heartbeats, self.state.lives):
+                tracker.forget(name)  # the next life of the name is heard anew
         else:
             self.state.gone_nodes.pop(name, None)
-            self.state.nodes[name] = node_view(change.new)
+            view = self.state.nodes[name] = node_view(change.new)
+            self.state.lives.hear(name, view.uid, self.state.clock.monotonic_seconds())
             self.state.node_bodies[name] = change.new
         self.wake("node", name)
 

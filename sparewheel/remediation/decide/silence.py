@@ -49,7 +49,10 @@ class SilenceTracker:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Seconds of silence; None where nothing was ever heard, so that nothing is said about it."""
+    """Seconds of silence; None where nothing was ever heard, so that nothing is said about it.
+
+    An agent is awaited from the first sight of its Node on.
+    """
 
     agent_seconds: float | None
     kubelet_seconds: float | None
@@ -57,7 +60,7 @@ class Silence:
     """Kubernetes' own node controller says Unknown."""
 
     def lost(self, limit_seconds: float) -> bool:
-        """Both silent for the limit. An agent never heard says nothing: it may never have run."""
+        """Both silent for the limit. A kubelet that answers says that the node lives, whatever became of its agent."""
         if self.agent_seconds is None or self.agent_seconds < limit_seconds:
             return False
         return self.kubelet_unknown or (self.kubelet_seconds is not None and self.kubelet_seconds >= limit_seconds)

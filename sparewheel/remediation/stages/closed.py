@@ -12,6 +12,7 @@ from sparewheel.api.names import (
 )
 from sparewheel.api.node_action import to_annotation
 from sparewheel.api.remediation import NodeStage, Outcome, Trigger
+from sparewheel.capacity.claims import ON_THE_WAY, owner_of
 from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
 from sparewheel.remediation.decide.anew import marked
 from sparewheel.remediation.decide.cancel import CallOff
@@ -138,13 +139,17 @@ async def call_off(incident: Incident, wish: CallOff) -> bool:
 
 
 async def _release_spare(incident: Incident) -> None:
+    """Also one that was claimed by a controller that ended before it could write that into the record."""
     record = incident.record.status.replacement
-    if record.spare_host is None or record.admitted_at is not None:
+    if record.admitted_at is not None:
         return
-    await takeover.put_back(incident)
-    incident.lead()
-    pool = await incident.pool()
-    await incident.ports.replacer.give_up(pool, record.spare_host, incident.owner, "not needed", quarantine=False)
+    if record.spare_host is not None:
+        await takeover.put_back(incident)
+    pool, replacer = await incident.pool(), incident.ports.replacer
+    for host in await replacer.pool_hosts(pool):
+        if owner_of(host) == incident.owner and host.status.phase in ON_THE_WAY:
+            incident.lead()
+            await replacer.give_up(pool, host.spec.host, incident.owner, "not needed", quarantine=False)
 
 
 async def _unmark_node(incident: Incident) -> None:
