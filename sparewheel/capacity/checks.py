@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -11,12 +12,11 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import GPU_RESOURCE, LABEL_APP_NAME, SLINKY_POD_PROTECT, SLURMD_APP_NAME
 from sparewheel.api.node_health import NodeHealth, NodeHealthStatus
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.nodes import allocatable_of, boot_id_of, find_node, is_ready
 from sparewheel.capacity.port import Check, CheckResult
 from sparewheel.kube.port import NODE_HEALTH, POD, Json, Kube, NotFoundError
 
-FRESH_BEATS: Final = 3
-"""A report older than this many heartbeats is no report."""
 EVALUATE_SECONDS: Final = 60.0
 """A host that joined gets this long to load its drivers; "not evaluated" after that is a failed check."""
 SERIOUS: Final = frozenset({Action.RESET_GPU, Action.REBOOT, Action.REPLACE})
@@ -35,14 +35,24 @@ def refuses(why: str) -> CheckResult:
     return CheckResult(Check.REFUSED, why)
 
 
+@dataclass(frozen=True, slots=True)
+class Now:
+    """When a check is made: by the clock on the wall, and by our monotonic one."""
+
+    wall: datetime
+    monotonic_seconds: float
+
+
 async def check_host(
-    kube: Kube, pool: GpuPool, host: GpuHost, now: datetime, *, require_health: bool, repaired: bool = False
+    kube: Kube, pool: GpuPool, host: GpuHost, now: Now, reports: Reports | None, *, repaired: bool = False
 ) -> CheckResult:
     """Another boot than the refused one, Ready, its GPUs allocatable, and a fresh report of all of them, healthy.
 
+    ``reports``: None where no agent's report is asked for. It is read at each look, so that its change is seen.
     ``repaired``: a person vouches that the refused boot was repaired without a reboot; all the rest must still hold.
     """
     name = host.status.node_name or host.spec.host
+    report = await _report(kube, name, reports, now.monotonic_seconds) if reports is not None else None
     node = await find_node(kube, name)
     if node is None:
         return waits(f"Node {name} to register")
@@ -52,8 +62,8 @@ async def check_host(
     if not is_ready(node):
         return waits(f"Node {name} to be Ready")
     wanted = pool.spec.gpus_per_node
-    if require_health:
-        result = await _check_health(kube, name, boot, pool, now, patient=_just_joined(host, now))
+    if reports is not None:
+        result = _check_health(report, name, boot, pool, patient=_just_joined(host, now.wall))
         if result.check is not Check.PASSED:
             return result
     allocatable = allocatable_of(node, GPU_RESOURCE)
@@ -67,16 +77,29 @@ def _just_joined(host: GpuHost, now: datetime) -> bool:
     return since is None or (now - since).total_seconds() <= EVALUATE_SECONDS
 
 
-async def _check_health(
-    kube: Kube, name: str, boot: str, pool: GpuPool, now: datetime, *, patient: bool
-) -> CheckResult:
-    """``patient``: devices that the agent can't count yet are waited for; later that is a failed check."""
+@dataclass(frozen=True, slots=True)
+class _Report:
+    health: NodeHealthStatus
+    fresh: bool
+
+
+async def _report(kube: Kube, name: str, reports: Reports, monotonic_seconds: float) -> _Report | None:
+    """None: there is none."""
     try:
         health = NodeHealth.from_wire(await kube.get(NODE_HEALTH, name)).status
     except NotFoundError:
+        reports.look(name, None, monotonic_seconds)
+        return None
+    reports.look(name, health, monotonic_seconds)
+    return _Report(health, health.heartbeat_time is not None and reports.fresh(name, health, monotonic_seconds))
+
+
+def _check_health(report: _Report | None, name: str, boot: str, pool: GpuPool, *, patient: bool) -> CheckResult:
+    """``patient``: devices that the agent can't count yet are waited for; later that is a failed check."""
+    if report is None:
         return waits(f"the first report of the agent on {name}")
-    fresh = health.heartbeat_time is not None and health.boot_id == boot and not _is_old(health, now)
-    if not fresh:
+    health = report.health
+    if not report.fresh or health.boot_id != boot:
         return waits(f"a fresh report of the agent on {name}")
     serious = [fault for fault in health.faults if fault.action in SERIOUS]
     if serious:
@@ -92,8 +115,8 @@ async def _check_health(
     return CheckResult(Check.PASSED)
 
 
-async def trouble_of(kube: Kube, host: GpuHost, now: datetime) -> str:
-    """What is known to be wrong with a host that stands by; empty when nothing is. No report is no trouble yet.
+async def trouble_of(kube: Kube, host: GpuHost, monotonic_seconds: float, reports: Reports) -> str:
+    """What is known to be wrong with a host that stands by; empty when nothing is. No fresh report is no trouble yet.
 
     A spare outside the cluster reports nothing: its join and its checks say how it is.
     """
@@ -102,23 +125,15 @@ async def trouble_of(kube: Kube, host: GpuHost, now: datetime) -> str:
     node = await find_node(kube, host.status.node_name)
     if node is None:
         return ""
-    try:
-        health = NodeHealth.from_wire(await kube.get(NODE_HEALTH, host.status.node_name)).status
-    except NotFoundError:
+    report = await _report(kube, host.status.node_name, reports, monotonic_seconds)
+    if report is None or not report.fresh or report.health.boot_id != boot_id_of(node):
         return ""
-    if health.boot_id != boot_id_of(node) or _is_old(health, now):
-        return ""
+    health = report.health
     serious = [fault for fault in health.faults if fault.action in SERIOUS]
     if serious:
         return f"it reports {serious[0].code} on {serious[0].device or 'the node'}"
     seen, expected = health.gpus.seen, health.gpus.expected
     return f"it has {seen} of {expected} GPUs" if seen is not None and seen < expected else ""
-
-
-def _is_old(health: NodeHealthStatus, now: datetime) -> bool:
-    if health.heartbeat_time is None:
-        return True
-    return (now - health.heartbeat_time).total_seconds() > FRESH_BEATS * health.heartbeat_interval_seconds
 
 
 async def slurm_idle(kube: Kube, pool: GpuPool, node: str) -> str:

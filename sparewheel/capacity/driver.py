@@ -24,6 +24,7 @@ from sparewheel.api.names import (
     SLURMD_APP_NAME,
     pool_lease,
 )
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.port import CapacityError, UnreachableError
 from sparewheel.capacity.providers import provider_for
 from sparewheel.capacity.reconcile import reconcile_pool
@@ -163,7 +164,7 @@ async def _drive_ourselves(kube: Kube, target: Target, progress: Progress, clock
         version = f" of version {holder.version}" if holder.version != __version__ else ""
         progress(f"{holder.identity}{version} drives this pool; waiting until it is as asked")
 
-    identity = new_identity()
+    identity, reports = new_identity(), Reports()
     while True:
         try:
             async with held(
@@ -175,7 +176,7 @@ async def _drive_ourselves(kube: Kube, target: Target, progress: Progress, clock
                 version=__version__,
                 while_waiting=WhileWaiting(waits),
             ) as lease:
-                while not await _reconcile_once(kube, target, lease.check, progress, clock):
+                while not await _reconcile_once(kube, target, lease.check, progress, clock, reports):
                     await clock.sleep(LOOK_SECONDS)
                 return
         except LeaseLostError:
@@ -183,11 +184,11 @@ async def _drive_ourselves(kube: Kube, target: Target, progress: Progress, clock
 
 
 async def _reconcile_once(
-    kube: Kube, target: Target, check: Callable[[], None], progress: Progress, clock: Clock
+    kube: Kube, target: Target, check: Callable[[], None], progress: Progress, clock: Clock, reports: Reports
 ) -> bool:
     check()
     try:
-        result = await reconcile_pool(kube, target.namespace, target.pool, clock, before_write=check)
+        result = await reconcile_pool(kube, target.namespace, target.pool, clock, reports, before_write=check)
     except (UnavailableError, UnreachableError, ConflictError) as error:
         progress(f"{error}; trying again")
         return False

@@ -19,6 +19,7 @@ from sparewheel.capacity import steps
 from sparewheel.capacity.checks import Idle, slurm_idle, workers_by_node
 from sparewheel.capacity.choose import need_of, spares_in_order
 from sparewheel.capacity.claims import INCIDENT, claim_first, let_go, owner_of
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE, entering, hosts_of, read_host, sync_hosts
 from sparewheel.capacity.nodes import has_taint, nodes_of
 from sparewheel.capacity.plan import View, make_plan, pool_owner
@@ -44,22 +45,23 @@ async def reconcile_pool(
     namespace: str,
     pool_name: str,
     clock: Clock,
+    reports: Reports | None,
     *,
     before_write: Callable[[], None] = lambda: None,
     provider: CapacityProvider | None = None,
     idle: Idle = slurm_idle,
-    require_health: bool = True,
 ) -> ReconcileResult:
     """One look at the pool, and what can be done about it now.
 
     Raises CapacityError when a person has to act (a key refused, too few machines), KubeError when the API server can't
-    be asked. ``before_write`` raises when the caller may no longer act; it is asked before every effect.
+    be asked. ``reports`` is the caller's, the same at each look; None where no agent's report is asked for.
+    ``before_write`` raises when the caller may no longer act; it is asked before every effect.
     """
     pool = GpuPool.from_wire(await kube.get(GPU_POOL, pool_name, namespace))
     if pool.spec.paused:
         return ReconcileResult(settled=False, message="paused", look_again_seconds=SETTLED_LOOK_SECONDS)
     provider = provider or await provider_for(kube, pool, clock)
-    site = Site(kube, provider, pool, clock, before_write, require_health)
+    site = Site(kube, provider, pool, clock, reports, before_write)
     try:
         return await _reconcile(site, idle)
     except UnreachableError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparewheel.api.gpu_host import GpuHost, GpuHostStatus, HostPhase
 from sparewheel.api.gpu_pool import CrusoeBackend, GpuPool
@@ -22,6 +22,7 @@ from sparewheel.capacity.choose import (
 )
 from sparewheel.capacity.claims import ClaimedError, claim_first, is_free, let_go, owner_of
 from sparewheel.capacity.claims import holds as holds_claim
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.hosts import entering, hosts_of, read_host, sync_hosts, update_status
 from sparewheel.capacity.nodes import edit_node, nodes_of, seating, unseating
 from sparewheel.capacity.port import (
@@ -61,6 +62,8 @@ class PoolReplacer:
     kube: Kube
     clock: Clock
     provider_of: ProviderOf
+    reports: Reports = field(default_factory=Reports)
+    """Kept across calls."""
 
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
         """Name of the pool's host that serves as ``node``."""
@@ -241,7 +244,7 @@ class PoolReplacer:
         hosts = await hosts_of(self.kube, site.namespace, site.pool.metadata.name)
         near = next((host for host in hosts if host.spec.host == near_host), None)
         unfit = why_unfit(as_listed(found, listed), need_of(site.pool, near))
-        ill = await trouble_of(site.kube, found, self.clock.now())
+        ill = await trouble_of(site.kube, found, self.clock.monotonic_seconds(), self.reports)
         if ill or unfit:
             raise UnfitError(f"spare {found.spec.host}: {ill or unfit}", ill=bool(ill))
 
@@ -254,4 +257,4 @@ class PoolReplacer:
 
     async def _site(self, pool: GpuPool) -> Site:
         """The backend is made anew for each call: its keys may have been renewed."""
-        return Site(self.kube, await self.provider_of(pool), pool, self.clock)
+        return Site(self.kube, await self.provider_of(pool), pool, self.clock, self.reports)

@@ -12,6 +12,7 @@ from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostStatus
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import trouble_of
 from sparewheel.capacity.claims import PERSON, ClaimedError, claim, is_free
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.hosts import hosts_of, swap_status
 from sparewheel.capacity.port import Check
 from sparewheel.capacity.steps import Site
@@ -23,18 +24,18 @@ AGAIN: Final = timedelta(minutes=30)
 
 async def look_at_spares(site: Site) -> list[str]:
     """Quarantine what reports a fault, note when the others passed. One that doesn't report is left as it is."""
-    if not site.require_health:
+    if site.reports is None:
         return []
     notes: list[str] = []
     for host in await hosts_of(site.kube, site.namespace, site.pool.metadata.name):
         if is_free(host) and host.status.node_name is not None:
-            notes += await _look(site, host)
+            notes += await _look(site, host, site.reports)
     return notes
 
 
-async def _look(site: Site, host: GpuHost) -> list[str]:
+async def _look(site: Site, host: GpuHost, reports: Reports) -> list[str]:
     now, name = site.clock.now(), host.spec.host
-    trouble = await trouble_of(site.kube, host, now)
+    trouble = await trouble_of(site.kube, host, site.clock.monotonic_seconds(), reports)
     if trouble:
         taken = await quarantine_standing_by(site, host, f"as a spare, {trouble}")
         return [f"spare {name} is quarantined: {trouble}"] if taken else []

@@ -17,8 +17,9 @@ from sparewheel.api.names import (
     TAINT_QUARANTINED,
     TAINT_SPARE,
 )
-from sparewheel.capacity.checks import check_host
+from sparewheel.capacity.checks import Now, check_host
 from sparewheel.capacity.claims import INCIDENT, as_owner, claim, let_go
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.hosts import entering, read_host, swap_status, update_status
 from sparewheel.capacity.lemons import lemon_of
 from sparewheel.capacity.nodes import (
@@ -56,8 +57,9 @@ class Site:
     provider: CapacityProvider
     pool: GpuPool
     clock: Clock
+    reports: Reports | None
+    """None: no agent's report is asked for."""
     before_write: Callable[[], None] = field(default=_always)
-    require_health: bool = True
 
     @property
     def namespace(self) -> str:
@@ -114,9 +116,8 @@ async def place(site: Site, host: GpuHost, taint: str, *, trust_node: bool) -> N
 
 
 async def check(site: Site, host: GpuHost, *, repaired: bool = False) -> CheckResult:
-    return await check_host(
-        site.kube, site.pool, host, site.clock.now(), require_health=site.require_health, repaired=repaired
-    )
+    now = Now(site.clock.now(), site.clock.monotonic_seconds())
+    return await check_host(site.kube, site.pool, host, now, site.reports, repaired=repaired)
 
 
 async def admit(site: Site, host: GpuHost, owner: str, *, keep_claim: bool) -> GpuHost:

@@ -25,6 +25,7 @@ from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeHealth, No
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
 from sparewheel.api.routes import WebhookRoute
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.providers import providers
 from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.capacity.replacer import PoolReplacer
@@ -125,12 +126,12 @@ class ApiWorld:
 
     def controller(self, identity: str, life: Life | None = None) -> Controller:
         """Over the real API server and real capacity code; ``life`` lets it die at a write."""
-        life = life or Life()
+        life, reports = life or Life(), Reports()
 
         async def reconcile(pool: str, check: Any) -> Any:
-            return await reconcile_pool(self.kube, self.space, pool, self.clock, before_write=check)
+            return await reconcile_pool(self.kube, self.space, pool, self.clock, reports, before_write=check)
 
-        replacer = PoolReplacer(self.kube, self.clock, providers(self.kube))
+        replacer = PoolReplacer(self.kube, self.clock, providers(self.kube), reports)
         kube: Any = Mortal(self.kube, life, KUBE_WRITES)
         slurm: Any = Mortal(self.slurm, life, SLURM_WRITES)
         notifier: Any = Mortal(self.receiver, life, NOTIFIER_WRITES)

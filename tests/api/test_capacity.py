@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -11,6 +11,7 @@ from sparewheel.api.base import ObjectMeta, format_time
 from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.gpu_pool import GpuPool, GpuPoolSpec, NodeSetRef, WarmBackend
 from sparewheel.api.names import GPU_RESOURCE, LABEL_ROLE, NAMESPACE, ROLE_ACTIVE, TAINT_SPARE
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.hosts import hosts_of
 from sparewheel.capacity.nodes import has_taint, labels_of
 from sparewheel.capacity.port import BadNode, Check
@@ -32,6 +33,7 @@ class Site:
     kube: KubeClient
     pool: str
     nodes: list[str]
+    reports: Reports = field(default_factory=Reports)
 
     async def report(self) -> None:
         """What kubelets and agents say of every node."""
@@ -56,7 +58,7 @@ class Site:
     async def settle(self) -> None:
         for _ in range(10):
             await self.report()
-            if (await reconcile_pool(self.kube, NAMESPACE, self.pool, CLOCK)).settled:
+            if (await reconcile_pool(self.kube, NAMESPACE, self.pool, CLOCK, self.reports)).settled:
                 return
         raise AssertionError("the pool does not settle")
 
@@ -109,7 +111,7 @@ async def test_built_and_shrunk(site: Site) -> None:
 async def test_one_node_is_replaced(site: Site) -> None:
     await site.settle()
     pool = GpuPool.from_wire(await site.kube.get(GPU_POOL, site.pool, NAMESPACE))
-    replacer = PoolReplacer(site.kube, CLOCK, providers(site.kube))
+    replacer = PoolReplacer(site.kube, CLOCK, providers(site.kube), site.reports)
     owner, bad = f"remediation/{site.pool}", site.nodes[0]
     node = await site.kube.get(NODE, bad)
     assert await replacer.host_of(pool, bad) == bad

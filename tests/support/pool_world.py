@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import NAMESPACE
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.pool_report import ReconcileResult
 from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.kube.memory import MemoryKube
@@ -20,6 +21,7 @@ class World:
     kube: MemoryKube
     yard: Yard
     busy: set[str] = field(default_factory=set[str])
+    reports: Reports = field(default_factory=Reports)
 
     async def idle(self, kube: Kube, pool: GpuPool, node: str) -> str:
         return f"jobs on {node} to end" if node in self.busy else ""
@@ -27,7 +29,9 @@ class World:
     async def once(self) -> ReconcileResult:
         self.clock.seconds += 1
         self.yard.settle()
-        return await reconcile_pool(self.kube, NAMESPACE, POOL, self.clock, provider=self.yard, idle=self.idle)
+        return await reconcile_pool(
+            self.kube, NAMESPACE, POOL, self.clock, self.reports, provider=self.yard, idle=self.idle
+        )
 
     async def settle(self, tries: int = 30) -> ReconcileResult:
         message = ""

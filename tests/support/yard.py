@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from sparewheel.api.base import ObjectMeta
@@ -62,6 +63,8 @@ class Yard:
     clock: Clock
     machines: dict[str, FakeMachine] = field(default_factory=dict[str, FakeMachine])
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    skew: timedelta = timedelta(0)
+    """How wrong the agents' clocks are."""
     more: str = ""
     """What is said when more machines are asked for."""
 
@@ -97,7 +100,7 @@ class Yard:
     def _report(self, machine: FakeMachine) -> None:
         status = NodeHealthStatus(
             boot_id=machine.boot_id,
-            heartbeat_time=self.clock.now(),
+            heartbeat_time=self.clock.now() + self.skew,
             gpus=DeviceCount(expected=8, seen=machine.gpus),
             hcas=DeviceCount(expected=0, seen=machine.hcas),
             faults=machine.faults,

@@ -18,6 +18,7 @@ import httpx
 from sparewheel import __version__
 from sparewheel.api.gpu_pool import SecretKeyRef
 from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.providers import providers
 from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.capacity.replacer import PoolReplacer
@@ -74,6 +75,11 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
     http = await stack.enter_async_context(httpx.AsyncClient())
     holder: list[Controller] = []
 
+    def last_heard(node: str) -> float | None:
+        return holder[0].state.heartbeats.last_heard(node)
+
+    reports = Reports(last_heard)
+
     def policy() -> RemediationPolicySpec:
         return holder[0].state.policy_spec
 
@@ -85,12 +91,12 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
             raise ValueError("the secret's key is missing or no text") from error
 
     async def reconcile(pool: str, check: Callable[[], None]) -> PoolState:
-        return await reconcile_pool(kube, settings.namespace, pool, clock, before_write=check)
+        return await reconcile_pool(kube, settings.namespace, pool, clock, reports, before_write=check)
 
     controller = Controller(
         kube=kube,
         slurm=slurm,
-        replacer=PoolReplacer(kube, clock, providers(kube, clock)),
+        replacer=PoolReplacer(kube, clock, providers(kube, clock), reports),
         notifier=RouteNotifier(policy, secret_of, http, clock.now),
         clock=clock,
         namespace=settings.namespace,

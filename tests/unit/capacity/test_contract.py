@@ -30,6 +30,7 @@ from sparewheel.api.names import (
 from sparewheel.capacity.backends.crusoe import CrusoeProvider
 from sparewheel.capacity.backends.machines import MachinesProvider
 from sparewheel.capacity.backends.warm import WarmProvider
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.nodes import POOL_CORDON, edit_node, labels_of, placing, taints_of
 from sparewheel.capacity.port import CapacityError, CapacityProvider, JoinRequest, Proof, Taint
 from sparewheel.capacity.steps import Site, retire
@@ -229,7 +230,7 @@ async def test_a_warm_host_whose_node_was_removed_is_retired_all_the_same() -> N
     spec = GpuHostSpec(pool=POOL, host="gpu-1", provider_id="node://gpu-1")
     host = GpuHost(metadata=ObjectMeta(name="gpu-1", namespace=NAMESPACE, labels={LABEL_POOL: spec.pool}), spec=spec)
     host.status.phase, host.status.node_name = HostPhase.ACTIVE, "gpu-1"
-    site = Site(kube, WarmProvider(kube, {"class": "h200"}), pool, clock)
+    site = Site(kube, WarmProvider(kube, {"class": "h200"}), pool, clock, Reports())
     stored = GpuHost.from_wire(kube.put(GPU_HOST, host.to_wire(), NAMESPACE))
     retired = await retire(site, stored, "boot-1", "NODE_LOST")
     assert (retired.status.phase, retired.status.refused_boot_id) == (HostPhase.QUARANTINED, "boot-1")

@@ -37,7 +37,7 @@ async def test_a_pool_is_built_and_a_node_of_it_replaced() -> None:
 
         async def look() -> bool:
             yard.clock.seconds += 1
-            result = await reconcile_pool(kube, NAMESPACE, POOL, yard.clock, provider=provider, require_health=False)
+            result = await reconcile_pool(kube, NAMESPACE, POOL, yard.clock, None, provider=provider)
             return result.settled
 
         async def phases() -> dict[str, str]:

@@ -109,6 +109,11 @@ class Cluster:
             }
             self.kube.put(NODE_HEALTH, {"metadata": {"name": name}, "spec": {}, "status": status})
 
+    async def beat_on(self) -> None:
+        while True:
+            self.beat()
+            await self.clock.sleep(5)
+
     def pool(self, wanted: GpuPoolSpec, generation: int = 1) -> None:
         body = GpuPool(spec=wanted).to_wire()
         body["metadata"] = {"name": "gpu", "namespace": SPACE, "generation": generation, "uid": "pool-uid"}
@@ -158,8 +163,11 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
     @asynccontextmanager
     async def connected(_: Target) -> AsyncIterator[Kube]:
-        cluster.beat()
-        yield cluster.kube
+        beating = asyncio.create_task(cluster.beat_on())
+        try:
+            yield cluster.kube
+        finally:
+            beating.cancel()
 
     monkeypatch.setattr(driver, "_cluster", connected)
     return cluster

@@ -148,7 +148,9 @@ async def test_who_may_no_longer_act_does_nothing(world: World) -> None:
         raise LostError
 
     with pytest.raises(LostError):
-        await reconcile_pool(world.kube, NAMESPACE, POOL, world.clock, provider=world.yard, before_write=lost)
+        await reconcile_pool(
+            world.kube, NAMESPACE, POOL, world.clock, world.reports, provider=world.yard, before_write=lost
+        )
     assert world.kube.writes == []
     assert world.yard.log == []
 

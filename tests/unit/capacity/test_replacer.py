@@ -12,6 +12,7 @@ from sparewheel.api.names import NAMESPACE, SPARE_WARM, TAINT_JOINING, TAINT_SPA
 from sparewheel.api.spare_test import SpareTest
 from sparewheel.capacity.checks import EVALUATE_SECONDS
 from sparewheel.capacity.claims import ClaimedError, owner_of
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.hosts import read_host
 from sparewheel.capacity.port import (
     BadNode,
@@ -34,10 +35,10 @@ OWNER = "remediation/inc"
 
 class Scene:
     def __init__(self) -> None:
-        self.clock = StillClock()
+        self.clock, self.reports = StillClock(), Reports()
         self.kube = MemoryKube(clock=self.clock)
         self.yard = Yard(self.kube, self.clock)
-        self.replacer = PoolReplacer(self.kube, self.clock, self.provider_of)
+        self.replacer = PoolReplacer(self.kube, self.clock, self.provider_of, self.reports)
         self.pool: GpuPool
 
     async def provider_of(self, pool: GpuPool) -> CapacityProvider:
@@ -51,7 +52,7 @@ class Scene:
         for _ in range(20):
             self.clock.seconds += 1
             self.yard.settle()
-            if (await reconcile_pool(self.kube, NAMESPACE, POOL, self.clock, provider=self.yard)).settled:
+            if (await reconcile_pool(self.kube, NAMESPACE, POOL, self.clock, self.reports, provider=self.yard)).settled:
                 return
         raise AssertionError("not built")
 
@@ -59,6 +60,12 @@ class Scene:
         node = self.kube.peek(NODE, "gpu-1")
         assert node is not None
         return BadNode("gpu-1", node["metadata"]["uid"], self.yard.machines["gpu-1"].boot_id, "XID 79: replace (inc)")
+
+    async def join(self) -> None:
+        """The claimed spare, which is looked at until its agent reports."""
+        await self.replacer.join_spare(self.pool, "gpu-3", OWNER)
+        assert (await self.replacer.check_spare(self.pool, "gpu-3", OWNER)).check is Check.WAIT
+        self.yard.settle()
 
     async def phase(self, name: str) -> tuple[HostPhase, str | None]:
         host = await read_host(self.kube, NAMESPACE, name)
@@ -154,8 +161,7 @@ async def test_a_bad_host_that_nobody_lists_is_named(scene: Scene) -> None:
 async def test_a_spare_that_fails_its_checks_is_quarantined(scene: Scene) -> None:
     scene.yard.machines["gpu-3"].faults = [serious_fault(scene.clock)]
     await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
-    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
-    scene.yard.settle()
+    await scene.join()
     result = await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)
     assert (result.check, result.why) == (Check.REFUSED, "gpu-3 reports XID 79 on the node")
     for _ in range(2):
@@ -166,8 +172,7 @@ async def test_a_spare_that_fails_its_checks_is_quarantined(scene: Scene) -> Non
 
 async def test_a_spare_not_needed_goes_back(scene: Scene) -> None:
     await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
-    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
-    scene.yard.settle()
+    await scene.join()
     for _ in range(2):
         await scene.replacer.give_up(scene.pool, "gpu-3", OWNER, "not needed", quarantine=False)
     assert await scene.phase("gpu-3") == (HostPhase.SPARE, None)
@@ -204,8 +209,8 @@ async def test_without_the_claim_nothing_is_done(scene: Scene) -> None:
 
 async def test_a_stale_report_is_no_report(scene: Scene) -> None:
     await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
-    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
-    scene.yard.settle()
+    await scene.join()
+    assert (await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)).check is Check.PASSED
     scene.clock.seconds += 60
     result = await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)
     assert (result.check, result.why) == (Check.WAIT, "a fresh report of the agent on gpu-3")
@@ -262,8 +267,7 @@ async def test_a_warm_spare_that_fell_ill_while_it_stood_by_is_not_joined(scene:
 async def test_not_evaluated_is_waited_for_and_then_a_failed_check(scene: Scene) -> None:
     scene.yard.machines["gpu-3"].gpus = None
     await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
-    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
-    scene.yard.settle()
+    await scene.join()
     result = await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)
     assert (result.check, result.why) == (Check.WAIT, "the agent on gpu-3 to count its GPUs")
     scene.clock.seconds += EVALUATE_SECONDS + 1
@@ -277,8 +281,7 @@ async def test_hcas_are_counted_where_the_pool_expects_them(scene: Scene, seen: 
     scene.pool = pool_of(scene.kube, 2, hcas_per_node=8)
     scene.yard.machines["gpu-3"].hcas = seen
     await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
-    await scene.replacer.join_spare(scene.pool, "gpu-3", OWNER)
-    scene.yard.settle()
+    await scene.join()
     assert (await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)).check is expected
 
 
@@ -286,7 +289,7 @@ async def test_only_a_free_spare_that_passes_its_checks_is_opened_to_workers(sce
     assert (await scene.replacer.seat(scene.pool, "gpu-1")).check is Check.WAIT, "it serves"
     assert (await scene.replacer.seat(scene.pool, "gpu-3")).check is Check.WAIT, "it is outside the cluster"
     scene.pool = pool_of(scene.kube, 2, warm_spares=True)
-    await reconcile_pool(scene.kube, NAMESPACE, POOL, scene.clock, provider=scene.yard)
+    await reconcile_pool(scene.kube, NAMESPACE, POOL, scene.clock, scene.reports, provider=scene.yard)
     scene.yard.machines["gpu-3"].gpus = 7
     scene.yard.settle()
     assert (await scene.replacer.seat(scene.pool, "gpu-3")).check is Check.REFUSED
@@ -314,7 +317,7 @@ async def test_only_a_free_spare_that_passes_its_checks_is_opened_to_workers(sce
 async def test_a_spare_that_does_not_answer_is_let_go_and_taken_last(scene: Scene) -> None:
     replacer, pool, yard = scene.replacer, scene.pool, scene.yard
     yard.add("gpu-4")
-    await reconcile_pool(scene.kube, NAMESPACE, POOL, scene.clock, provider=yard)
+    await reconcile_pool(scene.kube, NAMESPACE, POOL, scene.clock, scene.reports, provider=yard)
     assert (await replacer.claim_spare(pool, OWNER, "gpu-1", ())).host == "gpu-3"
     assert not await replacer.another_free(pool, "gpu-1", ["gpu-4"]), "the one that is held is no other"
     yard.machines["gpu-3"].reachable = False

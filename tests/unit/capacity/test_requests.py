@@ -10,6 +10,7 @@ from sparewheel.api.gpu_host import GpuHost, HostPhase, HostRequest, HostVerb
 from sparewheel.api.names import ANNOTATION_HOST_ANSWER, ANNOTATION_HOST_REQUEST, NAMESPACE, TAINT_JOINING
 from sparewheel.api.remediation import Outcome
 from sparewheel.capacity.claims import owner_of
+from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.hosts import read_host
 from sparewheel.capacity.nodes import has_taint
 from sparewheel.capacity.port import BadNode, CapacityProvider
@@ -29,7 +30,7 @@ OWNER = "remediation/inc"
 
 class Scene:
     def __init__(self, **changes: Any) -> None:
-        self.clock = StillClock()
+        self.clock, self.reports = StillClock(), Reports()
         self.kube = MemoryKube(clock=self.clock)
         self.yard = Yard(self.kube, self.clock)
         self.yard.add("gpu-1", "gpu-2", "gpu-3")
@@ -40,12 +41,12 @@ class Scene:
 
     @property
     def replacer(self) -> PoolReplacer:
-        return PoolReplacer(self.kube, self.clock, self.provider_of)
+        return PoolReplacer(self.kube, self.clock, self.provider_of, self.reports)
 
     async def once(self) -> str:
         self.clock.seconds += 1
         self.yard.settle()
-        result = await reconcile_pool(self.kube, NAMESPACE, POOL, self.clock, provider=self.yard)
+        result = await reconcile_pool(self.kube, NAMESPACE, POOL, self.clock, self.reports, provider=self.yard)
         return "" if result.settled else result.message
 
     async def settle(self) -> None:
@@ -212,7 +213,9 @@ async def test_cut_anywhere_it_ends_the_same(scene: Scene, cut: int) -> None:
         scene.clock.seconds += 1
         scene.yard.settle()
         try:
-            await reconcile_pool(scene.kube, NAMESPACE, POOL, scene.clock, before_write=gate, provider=scene.yard)
+            await reconcile_pool(
+                scene.kube, NAMESPACE, POOL, scene.clock, scene.reports, before_write=gate, provider=scene.yard
+            )
         except UnavailableError:
             continue
     status = (await scene.host()).status
