@@ -21,12 +21,14 @@ class Shared(Generic[T]):
     """``ask`` is called once for all who wait; what it raises goes to each of them. One request runs at a time.
 
     Between two requests lies ``rest`` times what the first took: a list of 10,000 nodes takes 0.2 s of our core, and of
-    slurmctld's lock, and is not asked for without end. Never longer than ``longest_rest_seconds``.
+    slurmctld's lock, and is not asked for without end. Never longer than ``longest_rest_seconds``, and never shorter
+    than ``least_rest_seconds``.
     """
 
     ask: Callable[[], Awaitable[T]]
     rest: float = 3.0
     longest_rest_seconds: float = LONGEST_REST_SECONDS
+    least_rest_seconds: float = 0.0
     _may_ask_at: float = 0.0
     _running: asyncio.Task[T] | None = None
     _next: asyncio.Task[T] | None = None
@@ -50,7 +52,8 @@ class Shared(Generic[T]):
             return await self.ask()
         finally:
             ended = loop.time()
-            self._may_ask_at = ended + min(self.longest_rest_seconds, self.rest * (ended - started))
+            rest = min(self.longest_rest_seconds, self.rest * (ended - started))
+            self._may_ask_at = ended + max(self.least_rest_seconds, rest)
 
 
 def _looked_at(task: asyncio.Task[T]) -> None:

@@ -133,6 +133,9 @@ class State:
             for name in kept.keys() - known:
                 del kept[name]
 
+    def in_hand(self) -> int:
+        return len(self.taken)
+
     async def certain_outboxes(self) -> Outboxes:
         for incident in [one for one in self.taken.values() if not one.journal.certain]:
             with suppress(RecordGoneError):  # its own track finds that out

@@ -29,9 +29,11 @@ from sparewheel.remediation.decide.veto import Sight, Verdict, veto_of
 from sparewheel.remediation.stages.journal import Journal
 from sparewheel.remediation.stages.replacer import Replacer
 from sparewheel.remediation.stages.views import node_view, pod_view
+from sparewheel.slurm.looks import Looks
 from sparewheel.slurm.port import Slurm
 
 log = logging.getLogger("sparewheel.remediation")
+MANY_INCIDENTS = 4
 
 
 class PreconditionError(Exception):
@@ -61,6 +63,10 @@ class Fleet(Protocol):
 
     async def incidents(self) -> Sequence[Remediation]:
         """All records, the newest versions."""
+        ...
+
+    def in_hand(self) -> int:
+        """How many incidents this controller works on."""
         ...
 
     async def certain_outboxes(self) -> Outboxes:
@@ -111,6 +117,10 @@ class Ports:
     """0 to 1: spreads what is tried again."""
     healers: dict[str, str] = field(default_factory=dict[str, str])
     """Who else was last known to heal a pool's nodes, by pool; "" for nobody, missing where it was never told."""
+    looks: Looks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.looks = Looks(self.slurm)
 
 
 @dataclass(slots=True)
@@ -169,6 +179,10 @@ class Incident:
 
     async def pool(self) -> GpuPool:
         return await self.ports.fleet.pool(self.record.spec.pool)
+
+    def crowded(self) -> bool:
+        """Are so many in hand that they look at Slurm together, once per interval? One alone waits for no other."""
+        return self.ports.fleet.in_hand() > MANY_INCIDENTS
 
     async def routes(self, event: str, *, outcome: Outcome | None = None, action_needed: bool = False) -> list[str]:
         """Routes that tell the event; ``outcome``: the one that the incident is about to have."""

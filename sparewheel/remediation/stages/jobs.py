@@ -48,11 +48,14 @@ async def act(incident: Incident) -> float:
 
 async def see(incident: Incident, jobs: list[JobRecord]) -> dict[int, JobView]:
     """Jobs that Slurm knows. A failed look-up raises: it is never read as gone."""
-    slurm = incident.ports.slurm
+    if not jobs:
+        return {}
+    slurm, shared = incident.ports.slurm, incident.crowded()
     places = incident.places()
-    if len(jobs) > MANY_JOBS:
+    if len(jobs) > MANY_JOBS or shared:
         wanted = {job.job_id for job in jobs}
-        return {job.job_id: job_view(job, places) for job in await slurm.jobs() if job.job_id in wanted}
+        listed = await (incident.ports.looks.jobs() if shared else slurm.jobs())
+        return {job.job_id: job_view(job, places) for job in listed if job.job_id in wanted}
     found: dict[int, JobView] = {}
     for job in jobs:
         try:

@@ -155,9 +155,10 @@ async def _room(incident: Incident, jobs: list[Seen]) -> bool:
     lack = waiting(jobs)
     if incident.record.status.replacement.spare_slurm_node is not None or not lack:
         return False
-    slurm = incident.ports.slurm
-    kept = {name for one in await slurm.reservations() for name in one.nodes}
-    nodes = [node for node in await slurm.nodes() if node.name not in kept]
+    looks = incident.ports.looks
+    reservations, listed = await (looks.room() if incident.crowded() else looks.see_room())
+    kept = {name for one in reservations for name in one.nodes}
+    nodes = [node for node in listed if node.name not in kept]
     for partition in {job.partition for job in lack}:
         wanted = set(partition.split(","))
         states = [node.states for node in nodes if wanted & set(node.partitions)]

@@ -46,6 +46,21 @@ async def test_two_hundred_who_ask_during_a_list_share_the_next() -> None:
     assert await shared.get() == 3
 
 
+async def test_however_many_ask_one_after_the_other_it_is_asked_once_per_interval() -> None:
+    source = Source()
+    source.gate.set()
+    shared = Shared(source.ask, least_rest_seconds=1.0)
+    begun = asyncio.get_running_loop().time()
+
+    async def asks_again() -> None:
+        while asyncio.get_running_loop().time() < begun + 10:
+            await shared.get()
+            await asyncio.sleep(0.1)
+
+    await asyncio.gather(*(asks_again() for _ in range(50)))
+    assert 9 <= source.asked <= 12
+
+
 async def test_an_error_goes_to_all_who_share_it_and_to_nobody_later() -> None:
     source = Source()
     shared = Shared(source.ask)
