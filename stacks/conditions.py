@@ -1,4 +1,4 @@
-"""What a stack says about Node conditions that other programs write, such as node-problem-detector or NVSentinel."""
+"""What a stack says about Node conditions: those of node-problem-detector or NVSentinel, the kubelet's DiskPressure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NodeCondition(Area):
     @classmethod
     def _somebody_elses(cls, kind: str) -> str:
         if kind in OWN_CONDITIONS:
-            msg = f"{kind} is the kubelet's or our agent's own, and is looked at already; name another program's"
+            msg = f"{kind} is the kubelet's or our agent's own, and is looked at already; name another condition"
             raise ValueError(msg)
         if not re.fullmatch(CONDITION_TYPE, kind):
             msg = f"{kind!r} can't be the type of a condition: letters, digits, dash, dot, underscore, slash"

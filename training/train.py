@@ -5,21 +5,23 @@ Started by `launch.py` (see `train.sbatch`). Exit code 0: all steps done; 75: st
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
 import os
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import model as my_model
 import torch
 import torch.distributed as dist
+from options import parse
 from resumable import data
 from resumable.attempt import Attempt
 from resumable.checkpoint import Checkpoints, Found, Snapshot
@@ -28,13 +30,14 @@ from resumable.fence import FencedError
 from resumable.progress import Step, StepLog, now_text, report_first_step, resumed_line, say
 from resumable.rescue import save_alone, save_together
 from resumable.signals import STOPPED, StopGuard
+from resumable.storage import until_stored
 from torch import Tensor
 
 CLOCK = MonotonicClock()
 
 
 def main() -> int:
-    options = parse()
+    options = parse(__doc__ or "")
     guard = StopGuard(options.grace_seconds)
     guard.install()  # (1) before anything slow, so that no SIGTERM is lost
     on_gpu = torch.cuda.is_available()
@@ -71,7 +74,7 @@ def others_needed() -> Iterator[None]:
 
 
 class Trainer:
-    def __init__(self, options: argparse.Namespace, guard: StopGuard, device: torch.device) -> None:
+    def __init__(self, options: Namespace, guard: StopGuard, device: torch.device) -> None:
         self.options = options
         self.guard = guard
         self.device = device
@@ -91,9 +94,12 @@ class Trainer:
         """Fence older attempts off, agree on the newest whole checkpoint, load it. Its step; None: a fresh start."""
         found: Found | None = None
         if self.rank == 0:
-            self.store.fence.take()  # (2) from here on no older attempt can publish a checkpoint
+            patience = CLOCK.now() + 0.8 * self.options.collective_timeout_seconds  # the others wait below
+            # (2) from here on no older attempt can publish a checkpoint
+            until_stored(self.store.fence.take, patience, CLOCK, f"attempt {self.attempt.number}")
             found = self.store.newest()
-            self.store.fence.record_start(found.snapshot.step if found else 0)
+            start = found.snapshot.step if found else 0
+            until_stored(lambda: self.store.fence.record_start(start), patience, CLOCK, "its start")
             for warning in self.store.warnings:
                 say(f"warning: {warning}")
             say(resumed_line(self.attempt, found.attempt if found else None, found.snapshot.step if found else 0))
@@ -132,9 +138,7 @@ class Trainer:
                 return self.stop_together()
             if self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps:
                 with self.guard.saving():
-                    self.store.write_shard(self.snapshot(), self.rank, self.world)
-                    if self.store.publish(self.step, self.world):
-                        self.store.prune(self.options.keep)
+                    self.save_in_passing()
                 if self.guard.stop_requested:
                     return self.stop_together()
             self.guard.wait(self.options.step_seconds - (CLOCK.now() - started))
@@ -199,13 +203,30 @@ class Trainer:
         }
         return Snapshot(self.step, buffer.getvalue(), facts)
 
+    def save_in_passing(self) -> None:
+        """The periodic save. One that fails costs nothing yet: the one before it counts until the next."""
+        try:
+            self.store.write_shard(self.snapshot(), self.rank, self.world)
+            if self.store.publish(self.step, self.world):
+                self.store.prune(self.options.keep)
+        except OSError as error:
+            say(f"warning: rank {self.rank}: step {self.step} isn't saved ({error}); training goes on")
+
+    def save_with_all(self) -> bool:
+        """Whether the state is saved, by all ranks; storage that is full has until the end of the grace."""
+        snapshot, give_up_at = self.snapshot(), self.guard.give_up_at
+        save = partial(save_together, self.store, snapshot, self.rank, self.world, give_up_at, CLOCK)
+        return until_stored(save, give_up_at, CLOCK, f"rank {self.rank}: step {self.step}")
+
     def stop_together(self) -> int:
         self.guard.take_over()
         if self.rank == 0:
             say(f"attempt {self.attempt.number}: SIGTERM, saving step {self.step} on all {self.world} ranks")
         started = CLOCK.now()
-        whole = save_together(self.store, self.snapshot(), self.rank, self.world, self.guard.give_up_at, CLOCK)
-        self.tell_saved(whole, started)
+        try:
+            self.tell_saved(self.save_with_all(), started)
+        except OSError as error:
+            self.tell_lost(error)
         return STOPPED
 
     def rescue_unheard(self) -> None:
@@ -219,11 +240,16 @@ class Trainer:
             return STOPPED
         say(f"attempt {self.attempt.number} rank {self.rank}: {reason}; saving step {self.step} alone")
         started = CLOCK.now()
+        snapshot, give_up_at = self.snapshot(), self.guard.give_up_at
         try:
-            self.tell_saved(save_alone(self.store, self.snapshot(), self.rank, self.guard.give_up_at, CLOCK), started)
+            save = partial(save_alone, self.store, snapshot, self.rank, give_up_at, CLOCK)
+            self.tell_saved(until_stored(save, give_up_at, CLOCK, f"rank {self.rank}: step {self.step}"), started)
         except (FencedError, OSError) as error:
-            say(f"attempt {self.attempt.number} rank {self.rank}: step {self.step} isn't saved: {error}")
+            self.tell_lost(error)
         return STOPPED
+
+    def tell_lost(self, error: Exception) -> None:
+        say(f"attempt {self.attempt.number} rank {self.rank}: step {self.step} isn't saved: {error}")
 
     def tell_saved(self, whole: bool, started: float) -> None:
         how = (
@@ -235,9 +261,7 @@ class Trainer:
 
     def finish(self) -> int:
         self.guard.take_over()
-        if self.step > (self.resumed_from or 0) and not save_together(
-            self.store, self.snapshot(), self.rank, self.world, self.guard.give_up_at, CLOCK
-        ):
+        if self.step > (self.resumed_from or 0) and not self.save_with_all():
             return STOPPED
         if self.rank == 0:
             say(f"attempt {self.attempt.number}: done, {self.step} steps, history {self.history}")
@@ -266,28 +290,6 @@ def _to_cpu(value: Any) -> Any:
     if isinstance(value, list):
         return [_to_cpu(item) for item in value]
     return value
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--checkpoint-every", type=int, default=50, help="steps between periodic checkpoints")
-    parser.add_argument("--keep", type=int, default=3, help="periodic checkpoints to keep")
-    parser.add_argument("--run-dir", help="on shared storage (default ~/runs/JOBID)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--batch-size", type=int, default=32, help="samples per step over all ranks")
-    parser.add_argument("--hidden", type=int, default=64)
-    parser.add_argument("--threads", type=int, default=1, help="of each rank, on the CPU")
-    parser.add_argument(
-        "--grace-seconds", type=float, default=120, help="from SIGTERM to SIGKILL: the platform's KillWait"
-    )
-    parser.add_argument(
-        "--collective-timeout-seconds", type=float, default=180, help="after which a silent peer counts as lost"
-    )
-    parser.add_argument("--print-every", type=int, default=10, help="steps between lines in the job's log")
-    parser.add_argument("--step-seconds", type=float, default=0, help="at least this long per step (to watch a demo)")
-    parser.add_argument("--save-seconds", type=float, default=0, help="pretend storage that needs this long per save")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -57,10 +57,10 @@ NodeHealth's ``status.action``."""
 
 # Node condition written by the agent.
 CONDITION_GPU_HEALTHY: Final = "GpuHealthy"
-OWN_CONDITIONS: Final = frozenset(
-    ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable", CONDITION_GPU_HEALTHY)
-)
-"""Node conditions of the kubelet, the network and our agent; every other one is somebody else's."""
+OWN_CONDITIONS: Final = frozenset(("Ready", CONDITION_GPU_HEALTHY))
+"""Node conditions that are looked at anyway; for every other one a stack may have a rule."""
+USUAL_CONDITIONS: Final = frozenset(("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"))
+"""Each Node has these; they tell something only while they are True."""
 REASON_ALL_HEALTHY: Final = "AllGpusHealthy"
 REASON_FAULT_OPEN: Final = "FaultOpen"
 REASON_COUNT_MISMATCH: Final = "DeviceMissing"

@@ -32,13 +32,27 @@ class Step:
 
 
 class StepLog:
-    """The run's `steps.jsonl`. Rank 0 appends; a line is one write, so a reader sees it whole or not at all."""
+    """The run's `steps.jsonl`. Rank 0 appends; a line is one write, so a reader sees it whole or not at all.
+
+    A full disk costs lines, never the training: a line that was cut short ends where the next one begins.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        size = os.fstat(self._descriptor).st_size
+        self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+        self._told = False
 
     def append(self, step: Step) -> None:
-        os.write(self._descriptor, json.dumps(asdict(step), separators=(",", ":")).encode() + b"\n")
+        line = b"\n" * self._torn + json.dumps(asdict(step), separators=(",", ":")).encode() + b"\n"
+        try:
+            written = os.write(self._descriptor, line)
+        except OSError as error:
+            if not self._told:
+                say(f"warning: step {step.step} isn't in the step log ({error}); training goes on")
+            self._told = True
+            return
+        self._torn, self._told = written < len(line), False
 
 
 class StepsDifferError(RuntimeError):

@@ -25,6 +25,7 @@ from sparewheel.api.names import (
     SLINKY_GROUP,
     SLINKY_POD_HOSTNAME,
     SLURMD_APP_NAME,
+    USUAL_CONDITIONS,
 )
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
@@ -59,7 +60,7 @@ def slim_node(body: Json) -> Json:
     status: Json = body.get("status") or {}
     info: Json = status.get("nodeInfo") or {}
     conditions: list[Json] = status.get("conditions") or []
-    kept_conditions = [_slim_condition(c) for c in conditions if c.get("type") not in OWN_CONDITIONS - {"Ready"}]
+    kept_conditions = [_slim_condition(c) for c in conditions if _may_matter(c)]
     spec: Json = body.get("spec") or {}
     return {
         "metadata": {
@@ -103,6 +104,13 @@ def slim_worker(body: Json) -> Json:
             "conditions": _ready(status),
         },
     }
+
+
+def _may_matter(row: Json) -> bool:
+    kind = row.get("type")
+    if kind in USUAL_CONDITIONS:
+        return row.get("status") == "True"
+    return kind == "Ready" or kind not in OWN_CONDITIONS
 
 
 def _slim_condition(row: Json) -> Json:

@@ -105,6 +105,7 @@ def test_the_cache_keeps_what_a_rule_may_ask_for_and_little_else() -> None:
     rows = [
         {"type": "Ready", "status": "True", "lastTransitionTime": when, "message": "kubelet is posting"},
         {"type": "MemoryPressure", "status": "False", "lastTransitionTime": when},
+        {"type": "DiskPressure", "status": "True", "lastTransitionTime": when, "message": "kubelet has disk pressure"},
         {"type": "GpuHealthy", "status": "False", "lastTransitionTime": when},
         {"type": "KernelDeadlock", "status": "False", "lastTransitionTime": when, "message": "all is well"},
         {"type": "GpuXid", "status": "True", "lastTransitionTime": when, "reason": "X", "message": "m" * 999},
@@ -114,6 +115,7 @@ def test_the_cache_keeps_what_a_rule_may_ask_for_and_little_else() -> None:
     view = node_view(slim_node(body(*rows)))
     assert view.ready is True
     assert [(c.type, c.status, c.message) for c in view.conditions] == [
+        ("DiskPressure", "True", "kubelet has disk pressure"),
         ("KernelDeadlock", "False", ""),
         ("GpuXid", "True", "m" * 300),
     ]
