@@ -9,6 +9,7 @@ from sparewheel.kube.port import POD
 from sparewheel.remediation.decide.warm import reservation_name
 from sparewheel.remediation.stages.takeover import reserve
 from sparewheel.slurm.memory import MemoryNode
+from tests.support.fake_replacer import put_node
 from tests.support.play import playing, ready, spare_of, training
 from tests.support.world import POOL, SLURM_NAMESPACE, World, until
 
@@ -75,6 +76,60 @@ async def test_switched_off_and_on_again_no_job_lands_on_the_spare_and_it_stands
         await until(lambda: not world.slurm.node_table[spare].drain, 20)
         assert spare_taint(world) == SPARE_WARM
         assert (job.restart_count, small.state) == (0, "PENDING")
+
+
+async def test_a_spares_worker_that_comes_up_on_a_serving_host_serves_also_where_its_drain_lasts() -> None:
+    """Its pod is made again without the tolerance, and Slinky's last word on it is that the pod before ended."""
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        spare, table = spare_of(world), world.slurm.node_table
+        world.warm, world.replicas = False, 3
+        world.capacity.hosts["gpu-3"].phase = "Active"
+        put_node(world.kube, "gpu-3", POOL, [])
+        world.put_pool(warm_spares=False, size=3)
+        table[spare].drain = True
+        world.kube.drop(POD, spare, SLURM_NAMESPACE)
+        await until(lambda: "Pod is terminating" in table[spare].reason)
+        assert table[spare].down
+        await until(lambda: not table[spare].drain and not table[spare].down, 30)
+        await until(lambda: not world.slurm.reservation_table, 10)
+
+
+async def test_a_worker_that_was_drained_at_its_registration_serves_after_the_switch_whatever_slinky_wrote() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        member = next(name for name, node in world.worker_nodes().items() if node == "gpu-1")
+        node, pod = world.slurm.node_table[member], world.kube.peek(POD, member, SLURM_NAMESPACE)
+        assert pod is not None
+        pod["status"] = {}  # it has registered, and is not ready yet
+        world.kube.put(POD, pod, SLURM_NAMESPACE)
+        node.drain = True
+        world.slurm.give_reason(member, REASON_REGISTERS)
+        await asyncio.sleep(3)
+        assert node.drain
+        world.put_pool(warm_spares=False)
+        world.kube.drop(POD, member, SLURM_NAMESPACE)
+        await until(lambda: "Pod is terminating" in node.reason, 5)
+        assert node.drain
+        await until(lambda: not node.drain and not node.down, 30)
+
+
+async def test_a_persons_drain_outlives_the_switch_also_under_slinkys_words() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        member = next(name for name, node in world.worker_nodes().items() if node == "gpu-1")
+        node = world.slurm.node_table[member]
+        await world.slurm.set_node_state(member, ["DRAIN"], "bad HBM, ask Kim")
+        await asyncio.sleep(3)
+        world.put_pool(warm_spares=False)
+        await asyncio.sleep(3)
+        world.kube.drop(POD, member, SLURM_NAMESPACE)
+        await until(lambda: "Pod is terminating" in node.reason, 5)
+        await asyncio.sleep(60)
+        assert node.drain
 
 
 async def test_a_member_that_registered_drained_serves_also_when_warm_spares_are_switched_off_just_then() -> None:

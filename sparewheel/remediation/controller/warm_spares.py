@@ -1,6 +1,6 @@
 """Keeps warm spares ready: their workers registered in Slurm behind a reservation, members in service.
 
-Looks every two seconds, needs no memory and holds no lease: every write is the same whoever makes it.
+Looks every two seconds and holds no lease: every write is the same whoever makes it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from sparewheel.remediation.decide.warm import (
     WarmAction,
     Worker,
     clearing_actions,
-    kept_out,
+    left_drained,
     next_actions,
     place_of,
     protected,
+    remember_drained,
     reservation_name,
     stands_by,
 )
@@ -56,6 +57,8 @@ class WarmSpares:
     _tests: SpareTests = field(init=False)
     _hosts: dict[str, list[GpuHost]] = field(default_factory=dict[str, list[GpuHost]])
     """Of each pool, as they were read last."""
+    _drained: set[str] = field(default_factory=set[str])
+    """Slurm nodes that are out of service as warm spares are, also where Slinky's reason stands over ours."""
     _said: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
@@ -85,7 +88,8 @@ class WarmSpares:
         kept = [one.name for one in await self.ports.slurm.reservations()]
         reserved = {one for one in kept if ours.fullmatch(one.removeprefix(RESERVATION_PREFIX))}
         nodes = [slurm_node_view(node) for node in await self.ports.slurm.nodes()]
-        out = any(kept_out(node) for node in nodes if ours.fullmatch(node.name))
+        self._drained = remember_drained(self._drained, nodes)
+        out = any(left_drained(node, self._drained) for node in nodes if ours.fullmatch(node.name))
         seated = [host for host in await self.ports.replacer.pool_hosts(pool) if self._taint(host) == SPARE_WARM]
         if not reserved and not out and not seated:
             self._cold[name] = pool.metadata.generation
@@ -94,11 +98,12 @@ class WarmSpares:
             self._must_lead()
             await self.ports.replacer.unseat(pool, host.spec.host)
         found = await self._workers(pool)
-        for reservation in sorted(reserved - {reservation_name(worker.name) for worker in found}):
+        members = {reservation_name(f"{pool.spec.node_set_ref.name}-{ordinal}") for ordinal in range(pool.spec.size)}
+        for reservation in sorted(reserved - members - {reservation_name(worker.name) for worker in found}):
             self._must_lead()
             await self.ports.slurm.delete_reservation(reservation)  # of a worker that is no more
         for worker in found:
-            for action in clearing_actions(worker):
+            for action in clearing_actions(worker, self._drained):
                 await self._do(worker, action)
         return LOOK_SECONDS
 
@@ -110,6 +115,7 @@ class WarmSpares:
         hosts = {host.status.node_name or "": host for host in listed}
         self._hosts[pool.metadata.name] = listed
         slurm = {node.name: slurm_node_view(node) for node in await self.ports.slurm.nodes()}
+        self._drained = remember_drained(self._drained, slurm.values())
         kept = {one.name: Reservation(one.nodes, one.end_time) for one in await self.ports.slurm.reservations()}
         taken = _in_hand(await self.state.incidents())
         owner = pool_owner(pool.metadata.name)

@@ -7,7 +7,7 @@ also while it has no host at all, so that it can't take work wherever it comes u
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -110,13 +110,30 @@ def next_actions(worker: Worker, now: datetime) -> tuple[WarmAction, ...]:
     return resume if worker.place is Place.SPARE else ()
 
 
-def clearing_actions(worker: Worker) -> tuple[WarmAction, ...]:
-    """As ``next_actions``, in a pool that keeps warm spares no longer: what they left on a worker that serves now."""
-    if worker.slurm is None or worker.place is not Place.MEMBER:
+def clearing_actions(worker: Worker, drained: Collection[str] = ()) -> tuple[WarmAction, ...]:
+    """As ``next_actions``, in a pool that keeps warm spares no longer: what they left on a worker that serves now.
+
+    ``drained``: nodes seen drained as warm spares are, before Slinky wrote its own reason over ours. A reservation says
+    the same of a node, so it goes last. Of any other node Slinky's reason may stand over a person's drain.
+    """
+    slurm = worker.slurm
+    if slurm is None or worker.place is not Place.MEMBER:
         return ()
-    lift = (WarmAction.LIFT,) if worker.reservation is not None else ()
-    resume = (WarmAction.RESUME,) if kept_out(worker.slurm) and _may_resume(worker, worker.slurm) else ()
-    return (*lift, *resume)
+    stays_out = slurm.states & OUT and left_behind(slurm.reason)
+    if stays_out and (worker.reservation is not None or left_drained(slurm, drained)):
+        return (WarmAction.RESUME,) if _may_resume(worker, slurm) else ()
+    return (WarmAction.LIFT,) if worker.reservation is not None else ()
+
+
+def left_drained(slurm: SlurmNodeView, drained: Collection[str]) -> bool:
+    """Is it out of service only because the pool had warm spares?"""
+    written_over = slurm.name in drained and bool(slurm.states & OUT) and moved_by_slinky(slurm.reason)
+    return kept_out(slurm) or written_over
+
+
+def remember_drained(drained: Collection[str], nodes: Iterable[SlurmNodeView]) -> set[str]:
+    """The nodes that are out by a word of ours, or were and since then had no other word than Slinky's."""
+    return {node.name for node in nodes if left_drained(node, drained)}
 
 
 def kept_out(slurm: SlurmNodeView) -> bool:

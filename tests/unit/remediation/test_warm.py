@@ -25,6 +25,7 @@ from sparewheel.remediation.decide.warm import (
     next_actions,
     place_of,
     protected,
+    remember_drained,
 )
 from tests.support.clocks import START
 from tests.support.incidents import at, worker
@@ -84,11 +85,27 @@ def test_a_claim_in_an_incidents_journal_counts_before_it_is_seen_on_the_host() 
 
 def test_a_pool_without_warm_spares_lifts_what_they_left_on_members_and_touches_no_other_word() -> None:
     member = spare(place=Place.MEMBER, slurm=REGISTERED, reservation=LASTING)
-    assert clearing_actions(member) == (WarmAction.LIFT, WarmAction.RESUME)
+    assert clearing_actions(member) == (WarmAction.RESUME,), "the reservation says whose drain it is: it goes last"
+    assert clearing_actions(spare(place=Place.MEMBER, reservation=LASTING)) == (WarmAction.LIFT,)
     assert clearing_actions(spare(slurm=REGISTERED, reservation=LASTING)) == ()
     for words in ("bad HBM, kim", "slurm-operator: Pod is terminating", slurm_reason("gpu-7-xid-79-0", "XID 79")):
         drained = SlurmNodeView("gpu-2", frozenset({"IDLE", "DRAIN"}), words)
         assert clearing_actions(spare(place=Place.MEMBER, slurm=drained)) == ()
+    kims = SlurmNodeView("gpu-2", frozenset({"IDLE", "DRAIN"}), "bad HBM, kim")
+    assert clearing_actions(spare(place=Place.MEMBER, slurm=kims, reservation=LASTING)) == (WarmAction.LIFT,)
+
+
+def test_a_drain_of_ours_is_remembered_under_slinkys_words_until_somebody_else_speaks() -> None:
+    def drained(words: str) -> SlurmNodeView:
+        return SlurmNodeView("gpu-2", frozenset({"IDLE", "DRAIN"}), words)
+
+    terminated = drained("slurm-operator: Pod is terminating")
+    assert remember_drained((), [terminated]) == set(), "whose it was is not known"
+    ours = remember_drained((), [drained(REASON_REGISTERS)])
+    assert remember_drained(ours, [terminated]) == {"gpu-2"}
+    assert clearing_actions(spare(place=Place.MEMBER, slurm=terminated), ours) == (WarmAction.RESUME,)
+    assert remember_drained(ours, [drained("bad HBM, kim")]) == set()
+    assert remember_drained(ours, [IDLE]) == set(), "it served since"
 
 
 def spare(**fields: object) -> Worker:
