@@ -112,7 +112,7 @@ class MemorySlurm(MemoryScheduler):
         if failed and job.batch and job.expedited and job.requeue:
             self._requeue(job, save=False, expedite=bool(epilog_failed), without=epilog_failed)
             if not epilog_failed:
-                job.held, job.state_reason, job.kept = True, "JobHeldUser", []
+                job.held, job.requeue_held, job.state_reason, job.kept = True, True, "JobHeldUser", []
         else:
             job.state = "FAILED" if failed else "COMPLETED"
         self._settle()

@@ -42,6 +42,8 @@ class MemoryJob:
     priority: int = 1
     state: str = "PENDING"
     held: bool = False
+    requeue_held: bool = False
+    """Slurm's own hold after a bad end; its state shows it until the job starts, also once it was released."""
     expediting: bool = False
     state_reason: str = ""
     nodes: list[str] = field(default_factory=list[str])
@@ -68,7 +70,7 @@ class MemoryJob:
 def job_view(job: MemoryJob) -> SlurmJob:
     states = {job.state}
     states |= {"COMPLETING"} if job.completing else set()
-    states |= {"REQUEUE_HOLD"} if job.held and job.restart_count else set()
+    states |= {"REQUEUE_HOLD"} if job.requeue_held else set()
     states |= {"EXPEDITING"} if job.expediting and job.state == "PENDING" else set()
     return SlurmJob(
         job.job_id,
@@ -82,6 +84,7 @@ def job_view(job: MemoryJob) -> SlurmJob:
         requeue=job.requeue,
         expedited=job.expedited,
         state_reason=job.state_reason,
+        priority=0 if job.held else job.priority,
         exit_code=job.exit_code,
         exit_signal=job.exit_signal,
         array_job_id=job.array_job_id,

@@ -69,7 +69,7 @@ class MemoryScheduler:
             if len(chosen) == job.node_count:
                 job.nodes, job.kept, job.state, job.state_reason = sorted(chosen), [], "RUNNING", "None"
                 job.expediting, job.start_time, job.end_time = False, self.clock.now(), None
-                job.exit_code = job.exit_signal = None
+                job.exit_code, job.exit_signal, job.requeue_held = None, None, False
                 job.started_monotonic = now
             else:
                 job.state_reason = "Resources"

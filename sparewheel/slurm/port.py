@@ -50,6 +50,8 @@ class SlurmJob:
     """The job's own Requeue setting (``--no-requeue`` makes it False)."""
     expedited: bool = False
     state_reason: str = ""
+    priority: int | None = None
+    """0: it is held. None where it is not told."""
     exit_code: int | None = None
     exit_signal: int | None = None
     array_job_id: int | None = None

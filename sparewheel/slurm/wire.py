@@ -106,6 +106,7 @@ class JobRecord(msgspec.Struct):
     requeue: bool = False
     flags: list[str] = []
     state_reason: str = ""
+    priority: Numeric = None
     exit_code: ExitRecord | None = None
     array_job_id: Numeric = None
     het_job_id: Numeric = None
@@ -130,6 +131,7 @@ class JobRecord(msgspec.Struct):
             requeue=self.requeue,
             expedited="EXPEDITED_REQUEUE" in self.flags,
             state_reason=self.state_reason,
+            priority=whole(self.priority),
             exit_code=whole(self.exit_code.return_code) if self.exit_code else None,
             exit_signal=whole(signal.id) if signal else None,
             array_job_id=whole(self.array_job_id) or None,

@@ -116,6 +116,8 @@ class JobView:
     requeue: bool = True
     expedited: bool = False
     state_reason: str = ""
+    priority: int | None = None
+    """None where it is not told."""
     exit_code: int | None = None
     exit_signal: int | None = None
     array: bool = False
@@ -137,12 +139,14 @@ class JobView:
 
     @property
     def held(self) -> bool:
-        return self.held_by_requeue or (self.pending and self.state_reason.lower() in HELD_REASONS)
+        """Held is what has no priority: state and reason stay as they were when a hold is released, until it starts."""
+        told = self.pending and self.state_reason.lower() in HELD_REASONS
+        return self.held_by_requeue or (told and not self.priority)
 
     @property
     def held_by_requeue(self) -> bool:
         """Requeued and held in one: what Slurm does with an expedited job that ended non-zero by itself."""
-        return bool(self.states & HELD_STATES)
+        return bool(self.states & HELD_STATES) and not self.priority
 
     @property
     def ended_badly(self) -> bool:

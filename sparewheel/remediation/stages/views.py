@@ -122,6 +122,7 @@ def job_view(job: SlurmJob, places: Mapping[str, str] | None = None) -> JobView:
         requeue=job.requeue,
         expedited=job.expedited,
         state_reason=job.state_reason,
+        priority=job.priority,
         exit_code=job.exit_code,
         exit_signal=job.exit_signal,
         array=bool(job.array_job_id),

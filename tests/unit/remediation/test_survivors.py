@@ -55,6 +55,7 @@ def seen(record: Remediation, view: JobView | Gone) -> list[tuple[JobRecord, Job
         (SAVES, False),
         (WAITS, True),
         (job(states={"PENDING", "REQUEUE_HOLD"}, state_reason="JobHeldUser", restart_count=1), False),
+        (job(states={"PENDING", "REQUEUE_HOLD"}, state_reason="JobHeldUser", restart_count=1, priority=9), True),
         (job(restart_count=1), True),
         (job(states={"COMPLETED"}), True),
         (Gone(), True),

@@ -76,7 +76,12 @@ async def test_an_expedited_job_that_fails_by_itself_is_held(slurm: MemorySlurm)
     assert (job.state_reason, job.exit_code, job.restart_count) == ("JobHeldUser", 1, 1)
     slurm.cancel(2)
     assert (await slurm.job(1)).states == {"PENDING", "REQUEUE_HOLD"}
-    await slurm.update_job(1, hold=False)
+    assert (await slurm.job(1)).priority == 0
+    slurm.node_table["gpu-0"].down = True
+    await slurm.update_job(1, hold=False, priority=9)
+    released = await slurm.job(1)
+    assert "REQUEUE_HOLD" in released.states, "until it starts"
+    assert released.priority == 9
 
 
 async def test_a_failed_epilog_saves_the_crash(slurm: MemorySlurm, clock: StillClock) -> None:
