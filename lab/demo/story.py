@@ -47,7 +47,6 @@ class Story:
         self._look("before")
         with step("alice and bob log in for the first time", 5):
             self._log_in()
-        reference = self._reference()
         struck = self.alice.sbatch(JOB, environment=JOB_ENVIRONMENT)
         with step(f"job {struck} of alice: two nodes, 16 GPUs, up to step {FAULT_AFTER_STEP}", 45):
             first = await_(
@@ -62,6 +61,7 @@ class Story:
         known = {record.metadata.name for record in remediations(self.paths)}
         note(f"  XID 79 on GPU {GPU} of {bad_node}: {sparewheel(self.paths, *self._injection(bad_node))}")
         record = self._heal(struck, known, launched)
+        reference = self._reference()
         self._look("after")
         after, rival_after = self.alice.job(struck), self.bob.job(rival)
         self._clear(struck, rival)
@@ -108,7 +108,10 @@ class Story:
         return True
 
     def _reference(self) -> concurrent.futures.Future[dict[int, Step]]:
-        """The same training without interruption and without Slurm, on the login node, while the story goes on."""
+        """The same training without interruption and without Slurm, on the login node.
+
+        Once all that is timed is over: beside the struck job's start it would lengthen the load that is taken off.
+        """
 
         def run() -> dict[int, Step]:
             self.alice.ssh(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -17,32 +16,29 @@ from lab.machines.inventory import load_inventory
 from lab.restore import repair, restore, slurm
 from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.remediation import Outcome
+from sparewheel.cli.timeline import zero
 from tests.lab.platform import GRACE_SECONDS, HEAL_SECONDS, Platform
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(
-        "SPAREWHEEL_WARM_TESTS" not in os.environ,
-        reason="warm spares are off by default, and these take a quarter of an hour; SPAREWHEEL_WARM_TESTS=1 runs them",
-    ),
-]
+pytestmark = pytest.mark.timeout(600)
+long = pytest.mark.skipif(
+    "SPAREWHEEL_WARM_TESTS" not in os.environ,
+    reason="ten minutes with the others of its kind; SPAREWHEEL_WARM_TESTS=1 runs it",
+)
 
 SAVE_SECONDS = 2
 RESUME_SECONDS = 6.0
 """The most that may pass from the save to the first new step."""
+CRASHED_SECONDS = 15.0
+"""And from the fault, where there was nothing to save: half of the grace, which such a job once waited for."""
 
 
 @pytest.fixture(scope="module")
-def warm(standing: Platform) -> Iterator[Platform]:
-    """The same platform with warm spares, and as it was afterwards."""
+def warm(standing: Platform) -> Platform:
+    """The same platform with warm spares. It stays so: these tests are the last, and `standing` begins without."""
     restore(standing.paths)
     stack.choose(standing.paths, warm_spares=True)
     stack.up(standing.paths, grace_seconds=GRACE_SECONDS)
-    yield standing
-    restore(standing.paths)
-    stack.choose(standing.paths, warm_spares=False)
-    stack.up(standing.paths, grace_seconds=GRACE_SECONDS)
-    restore(standing.paths)
+    return standing
 
 
 @pytest.fixture
@@ -94,6 +90,7 @@ def test_a_lost_reservation_is_made_again_and_a_spare_takes_no_work(platform: Pl
     assert spare not in platform.alice.nodes(small)
 
 
+@long
 def test_the_reservation_outlives_slurmctld(platform: Platform) -> None:
     spare = spare_node(platform)
     made = slurm(platform.paths, "scontrol show res -o")
@@ -112,6 +109,7 @@ def _answers(platform: Platform, spare: str) -> bool | None:
         return None
 
 
+@long
 def test_no_job_lands_on_a_spare_that_registers_for_the_first_time(platform: Platform) -> None:
     """Its pod and Slurm's record of it go while jobs wait for any node; it registers as a new one."""
     spare = spare_node(platform)
@@ -151,17 +149,20 @@ def test_the_struck_job_goes_on_a_second_after_its_save_and_no_rival_gets_in_bet
     assert platform.alice.job(job).attempts == 2
 
 
+@long
 def test_a_job_that_crashed_before_the_fence_goes_on_on_the_spare(platform: Platform) -> None:
     spare = spare_node(platform)
     job, (_, second) = platform.running()
     platform.end_by_itself(job)
     platform.inject(second, bite="silent")
     name = platform.incident(second).metadata.name
-    platform.await_event(job, "first_step", 1)
+    first = datetime.fromisoformat(platform.await_event(job, "first_step", 1)["time"])
     assert spare in platform.alice.nodes(job)
-    platform.healed(name)
+    lost = (first - zero(platform.healed(name))).total_seconds()
+    assert lost < CRASHED_SECONDS, f"{lost:.1f} s from the fault to the first new step"
 
 
+@long
 def test_two_strikes_in_one_job_the_second_waits_for_a_spare(platform: Platform) -> None:
     job, (first, second) = platform.running()
     platform.inject(second)
@@ -207,6 +208,7 @@ def parts_run(platform: Platform, leader: int) -> dict[str, str] | None:
     return places if len(places) == 2 else None
 
 
+@long
 @pytest.mark.parametrize("part", [0, 1])
 def test_a_heterogeneous_job_comes_back_as_a_whole(platform: Platform, part: int) -> None:
     """Slurm ends and requeues all of it, whichever part is struck."""
@@ -230,6 +232,7 @@ def test_a_heterogeneous_job_comes_back_as_a_whole(platform: Platform, part: int
     assert "sparewheel-hold" not in slurm(platform.paths, "scontrol show res -o")
 
 
+@long
 @pytest.mark.parametrize("way", WAYS)
 def test_several_jobs_on_a_node_and_every_way_of_submitting(platform: Platform, way: str) -> None:
     """Each is told what becomes of it; those that Slurm may start again do, on the spare."""
@@ -257,6 +260,7 @@ def test_several_jobs_on_a_node_and_every_way_of_submitting(platform: Platform, 
     assert record.status.outcome is Outcome.HEALED
 
 
+@long
 def test_the_repaired_host_stands_by_again_under_the_struck_name(platform: Platform) -> None:
     job, (_, second) = platform.running(SAVE_SECONDS=1)
     platform.inject(second)
@@ -281,6 +285,7 @@ def _idle(platform: Platform, slurm_node: str) -> bool:
     return "IDLE" in state and "DRAIN" not in state
 
 
+@long
 def test_switched_off_and_on_again_while_jobs_wait_none_lands_on_the_spare(platform: Platform) -> None:
     """Two jobs run and more wait for any node; each way ends with all workers where they belong."""
     spare = spare_node(platform)
