@@ -14,6 +14,8 @@ from pipelines.processes import end_session, is_pulumi
 
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.5
+ASIDE = 10
+"""A tenth of what an equal would get: enough to end beside others that never rest."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def run(
     ``aside``: it takes what others leave of the CPUs, as if it ran on a machine of its own.
     """
     process = subprocess.Popen(
-        [*(("nice", "-n", "19") if aside else ()), "pulumi", *arguments],
+        [*(("nice", "-n", str(ASIDE)) if aside else ()), "pulumi", *arguments],
         cwd=folder,
         env=dict(env),
         stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
@@ -44,7 +46,7 @@ def run(
     )
     if aside:
         with suppress(OSError):  # a session is weighed as one, and its processes' niceness only among themselves
-            Path(f"/proc/{process.pid}/autogroup").write_text("19", "ascii")
+            Path(f"/proc/{process.pid}/autogroup").write_text(str(ASIDE), "ascii")
     try:
         out, err = _converse(process, stdin)
     finally:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
+from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_APP_INSTANCE, LABEL_APP_NAME, SLURMD_APP_NAME
 from sparewheel.api.remediation import JobRecord, NodeStage, ReplacementRecord
@@ -68,10 +69,9 @@ async def claim(incident: Incident) -> None:
 
 async def _claim(incident: Incident, pool: GpuPool) -> None:
     replacer, spec = incident.ports.replacer, incident.record.spec
-    veto = (await incident.see_veto()).reason
-    standing_by = await _standing_by(incident, pool)
-    if veto or not standing_by:
-        log.info("event=no_warm_spare incident=%s reason=%s", incident.name, veto or "none stands by")
+    verdict, standing_by = await asyncio.gather(incident.see_veto(), _standing_by(incident, pool))
+    if verdict.reason or not standing_by:
+        log.info("event=no_warm_spare incident=%s reason=%s", incident.name, verdict.reason or "none stands by")
         return
     async with incident.ports.claim_lock:
         incidents = await incident.ports.fleet.incidents()
@@ -80,8 +80,8 @@ async def _claim(incident: Incident, pool: GpuPool) -> None:
         bad = await replacer.host_of(pool, spec.node)
         if refused or bad is None:
             return
-        nodes = {host.spec.host: host.status.node_name or "" for host in await replacer.pool_hosts(pool)}
-        tested = await _tested(incident, pool)
+        hosts = await replacer.pool_hosts(pool)
+        nodes, tested = {host.spec.host: host.status.node_name or "" for host in hosts}, _tested(incident, pool, hosts)
         others = [one for one, node in nodes.items() if node not in standing_by or one not in tested]
         host, why = await _first_fit(incident, pool, bad, others)
         if host is None:
@@ -113,9 +113,9 @@ async def _first_fit(incident: Incident, pool: GpuPool, bad: str, others: Sequen
     return None, ""
 
 
-async def _tested(incident: Incident, pool: GpuPool) -> set[str]:
+def _tested(incident: Incident, pool: GpuPool, hosts: Sequence[GpuHost]) -> set[str]:
     """Hosts whose Slurm test job passed within the hour, in this boot; all where the pool has no such test."""
-    hosts, rule = await incident.ports.replacer.pool_hosts(pool), pool.spec.spare_test
+    rule = pool.spec.spare_test
     if rule is None or not rule.enabled:
         return {host.spec.host for host in hosts}
     found: set[str] = set()
@@ -129,9 +129,10 @@ async def _tested(incident: Incident, pool: GpuPool) -> set[str]:
 
 async def _standing_by(incident: Incident, pool: GpuPool) -> dict[str, str]:
     """Slurm node by Node, of workers on other nodes that are registered and run nothing."""
-    slurm = {node.name: slurm_node_view(node) for node in await incident.ports.slurm.nodes()}
+    listed, pods = await asyncio.gather(incident.ports.slurm.nodes(), workers(incident.ports.kube, pool))
+    slurm = {node.name: slurm_node_view(node) for node in listed}
     found: dict[str, str] = {}
-    for pod in await workers(incident.ports.kube, pool):
+    for pod in pods:
         node = slurm.get(pod.hostname)
         usable = pod.ready and not pod.deleting and node is not None and in_service(node) and not node.busy
         if usable and pod.node_name != incident.record.spec.node:
