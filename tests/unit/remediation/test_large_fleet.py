@@ -82,11 +82,11 @@ async def test_the_look_at_a_removed_node_reads_no_other() -> None:
     host = next(name for name, one in controller.state.hosts.items() if one.status.node_name == "gpu-1")
     world.kube.drop(NODE, "gpu-1")
     await until(lambda: "gpu-1" not in controller.state.nodes)
-    assert controller.removed.due() == []
+    assert controller.dispatch.removed.due() == []
     await asyncio.sleep(70)
-    assert controller.removed.due() == [host]
+    assert controller.dispatch.removed.due() == [host]
     controller.state.hosts = _Unread(controller.state.hosts)
-    assert await controller.removed.look(host) is not None, "it is not given up, although nobody leads"
+    assert await controller.dispatch.removed.look(host) is not None, "it is not given up, although nobody leads"
     for task in running:
         task.cancel()
     await asyncio.wait(running)
@@ -94,7 +94,7 @@ async def test_the_look_at_a_removed_node_reads_no_other() -> None:
 
 def searches(controller: Controller, host: str) -> set[str]:
     """Incidents whose search for a spare is due now that the host changed."""
-    controller._wake_searches("gpu", host)
+    controller.intake.wake_searches("gpu", host)
     return {key.name for key in controller.queue.keys if key.kind == "spare"}
 
 
