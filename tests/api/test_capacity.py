@@ -120,6 +120,8 @@ async def test_one_node_is_replaced(site: Site) -> None:
     assert spare == site.nodes[2]
     await replacer.join_spare(pool, spare, owner)
     await site.report()
+    assert (await replacer.check_spare(pool, spare, owner)).check is Check.WAIT, "its report may be a dead agent's"
+    await site.report()
     assert (await replacer.check_spare(pool, spare, owner)).check is Check.PASSED
     await replacer.admit(pool, spare, owner)
     await replacer.retire(pool, bad, BadNode(bad, node["metadata"]["uid"], f"boot-{bad}", "XID 79"), owner)
