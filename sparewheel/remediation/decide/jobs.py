@@ -160,6 +160,13 @@ def _stopping(remediation: Remediation, record: JobRecord, now: datetime) -> Fol
     return Followed(record, (), record, 5.0 if remediation.status.fence is FenceKind.DRAIN else 1.0)
 
 
+def still_to_requeue(record: JobRecord, view: JobView) -> bool:
+    """Asked right before the requeue, which ends whatever runs: the job may be back by now, as a part of another one
+    that was requeued just before (heterogeneous), or by its user's word.
+    """
+    return not view.pending and view.restart_count <= record.attempt_before
+
+
 def _may_ask(record: JobRecord, now: datetime) -> bool:
     return record.requeue_asked_at is None or now - record.requeue_asked_at >= timedelta(seconds=ASK_AGAIN_SECONDS)
 

@@ -6,7 +6,7 @@ from sparewheel.api.remediation import JobRecord, NodeStage
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import job_event
 from sparewheel.remediation.decide.job_records import put_job
-from sparewheel.remediation.decide.jobs import Followed, JobAction, follow
+from sparewheel.remediation.decide.jobs import Followed, JobAction, follow, still_to_requeue
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.record import ended
 from sparewheel.remediation.decide.sentences import needs_action, with_comment
@@ -69,7 +69,7 @@ async def _apply(incident: Incident, job_id: int, followed: Followed, view: JobV
     await incident.update(put_job(followed.intent))
     for action in followed.actions:
         incident.lead()
-        await _do(incident, job_id, action)
+        await _do(incident, followed.intent, action)
     if view is not None and followed.record.message:
         await _comment(incident, job_id, view, followed.record.message)
     changes = [put_job(followed.record)]
@@ -80,12 +80,13 @@ async def _apply(incident: Incident, job_id: int, followed: Followed, view: JobV
     await incident.update(*changes)  # last, and in one write: after it nobody looks at a closed job again
 
 
-async def _do(incident: Incident, job_id: int, action: JobAction) -> None:
-    slurm = incident.ports.slurm
+async def _do(incident: Incident, job: JobRecord, action: JobAction) -> None:
+    slurm, job_id = incident.ports.slurm, job.job_id
     try:
         match action:
             case JobAction.REQUEUE:
-                await slurm.requeue(job_id)
+                if still_to_requeue(job, job_view(await slurm.job(job_id))):
+                    await slurm.requeue(job_id)
             case JobAction.RELEASE:
                 await slurm.update_job(job_id, hold=False)
             case JobAction.PRIORITISE:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparewheel.api.remediation import FenceKind, JobRecord
-from sparewheel.remediation.decide.jobs import JobAction, follow, victims, why_not
+from sparewheel.remediation.decide.jobs import JobAction, follow, still_to_requeue, victims, why_not
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.progress import read_progress
 from tests.support.incidents import at, fenced, job
@@ -223,6 +223,13 @@ def test_on_older_slurm_the_controller_requeues() -> None:
     followed = follow(incident, record(), job(), at(2))
     assert followed.actions == (JobAction.REQUEUE,)
     assert followed.intent.requeue_asked_at == at(2), "journalled before it is asked"
+
+
+def test_a_job_that_is_back_already_is_not_requeued() -> None:
+    """A part of a heterogeneous job comes back with the part that was requeued a moment before."""
+    assert still_to_requeue(record(), job())
+    assert not still_to_requeue(record(), job(states={"PENDING"}, restart_count=1))
+    assert not still_to_requeue(record(), job(restart_count=1))
 
 
 @pytest.mark.parametrize(
