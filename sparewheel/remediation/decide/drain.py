@@ -45,14 +45,24 @@ def jobs_gate(
     if struck is None or status.jobs_listed_at is None:
         return Gate(open=False, why="the strike on the Slurm node")
     if status.fence is FenceKind.DRAIN:
-        if slurm is not None and "DRAIN" in slurm.states and not slurm.busy and not still_running(remediation):
-            return Gate(open=True, why="the drained Slurm node holds no job")
-        why = "the running jobs to end (the breaker is open: drained only)"
-        return Gate(open=False, why=why, look_again_seconds=5.0)
+        return _drained_gate(remediation, slurm)
     left = remediation.spec.grace_seconds - seconds_since(struck, now, fenced_seconds_ago)
     if left <= 0:
         return Gate(open=True, why="the grace is over")
     return Gate(open=False, why="the jobs to save within their grace", look_again_seconds=min(1.0, left))
+
+
+def _drained_gate(remediation: Remediation, slurm: SlurmNodeView | None) -> Gate:
+    """Once it was open it stays so: its Slurm node may serve elsewhere by then, with other jobs."""
+    record = remediation.status.replacement
+    if record.worker_deleted_at is not None:
+        return Gate(open=True, why="no job ran there when its worker was ended")
+    if record.slurm_restored_at is not None and record.spare_slurm_node is None and not still_running(remediation):
+        return Gate(open=True, why="its Slurm node serves elsewhere")
+    if slurm is not None and "DRAIN" in slurm.states and not slurm.busy and not still_running(remediation):
+        return Gate(open=True, why="the drained Slurm node holds no job")
+    why = "the running jobs to end (the breaker is open: drained only)"
+    return Gate(open=False, why=why, look_again_seconds=5.0)
 
 
 def _nobody_left(remediation: Remediation, health: HealthView | None) -> str:

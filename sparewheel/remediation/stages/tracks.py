@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sparewheel.api.ladder import RungRecord
-from sparewheel.api.remediation import NodeStage
+from sparewheel.api.remediation import FenceKind, NodeStage
 from sparewheel.kube.port import NotFoundError
 from sparewheel.remediation.decide.budget import FleetLimits
 from sparewheel.remediation.decide.next_step import next_step
@@ -64,11 +64,12 @@ async def observe(incident: Incident) -> Observations:
     if not fenced_now or incident.fenced_monotonic is None:
         return Observations(node=incident.known_node() or await incident.see_node())
     owned, node = bool(status.owned.slurm_down), await incident.see_node()
+    runs_on = status.fence is FenceKind.DRAIN and not ended(status, NodeStage.DRAINED)  # whoever owns it by now
     return Observations(
         node=node,
         pods=await incident.see_pods(),
         successors=await slurm_return.see_successors(incident, node) if owned else (),
-        slurm_node=await slurm_return.see_slurm_node(incident) if owned else None,
+        slurm_node=await slurm_return.see_slurm_node(incident) if owned or runs_on else None,
         health=mended.see_health(incident),
         fenced_seconds_ago=now - incident.fenced_monotonic,
     )

@@ -162,6 +162,27 @@ def test_a_drained_node_with_a_running_job_is_not_empty() -> None:
     assert not jobs_gate(record, None, None, at(100_000)).open, "Slurm not answering is not empty"
 
 
+def test_a_drained_nodes_gate_stays_open_once_its_worker_goes() -> None:
+    """Its Slurm node may be another's by then: a warm spare took over, or it serves elsewhere with other jobs."""
+    record = fenced(jobs=[])
+    record.status.fence = FenceKind.DRAIN
+    busy = SlurmNodeView("gpu-0", frozenset({"ALLOCATED"}))
+    record.status.replacement.slurm_restored_at, record.status.replacement.spare_slurm_node = at(3), "gpu-5"
+    assert not jobs_gate(record, None, busy, at(10)).open, "a spare took over, and a job runs on where it was"
+    record.status.replacement.worker_deleted_at = at(5)
+    assert jobs_gate(record, None, busy, at(10)).open
+    assert jobs_gate(record, None, None, at(10)).open
+
+
+def test_a_drained_node_whose_worker_serves_elsewhere_holds_no_job() -> None:
+    record = fenced(jobs=[JobRecord(job_id=7)])
+    record.status.fence, record.status.replacement.slurm_restored_at = FenceKind.DRAIN, at(3)
+    busy = SlurmNodeView("gpu-0", frozenset({"ALLOCATED"}))
+    assert not jobs_gate(record, None, busy, at(10)).open
+    record.status.jobs = [JobRecord(job_id=7, requeued_at=at(4))]
+    assert jobs_gate(record, None, busy, at(10)).open
+
+
 # -------------------------------------------------------------------- other pods
 def test_what_a_drain_leaves_alone() -> None:
     pods = [
