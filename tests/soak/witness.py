@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparewheel.api.names import LABEL_APP_NAME, SLURMD_APP_NAME
+from sparewheel.api.names import ANNOTATION_CANCEL, LABEL_APP_NAME, SLURMD_APP_NAME
 from sparewheel.api.remediation import Remediation
 from sparewheel.kube.port import NODE, POD, REMEDIATION, Json
 from tests.soak.world import SoakWorld
@@ -79,7 +79,7 @@ class Witness:
         place = self.world.worker_nodes().get(name, "")
         open_ones = [one for one in self._records() if one.status.outcome == "Open" and one.spec.node == place]
         started = [one for one in open_ones if one.status.owned.slurm_down]
-        asked = [one for one in started if not one.metadata.annotations and self._cordoned(place)]
+        asked = [one for one in started if ANNOTATION_CANCEL not in one.metadata.annotations and self._cordoned(place)]
         if asked and name in asked[0].status.owned.slurm_down:
             self.world.truth.wrong(f"{name} is resumed on {place}, which {asked[0].metadata.name} still holds")
 

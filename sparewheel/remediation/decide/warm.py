@@ -14,7 +14,9 @@ from enum import StrEnum
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.names import REASON_REGISTERS, REASON_UNRESERVED, SLURM_REASON_PREFIX
+from sparewheel.api.remediation import NodeStage, Remediation
 from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
+from sparewheel.remediation.decide.record import is_open, started
 from sparewheel.remediation.decide.slurm_return import moved_by_slinky
 
 RESERVATION_PREFIX = "sparewheel-spare-"
@@ -171,3 +173,11 @@ def stands_by(worker: Worker) -> bool:
 
 def in_service(slurm: SlurmNodeView) -> bool:
     return slurm.registered and not slurm.states & OUT
+
+
+def struck_since(remediation: Remediation, incidents: Iterable[Remediation]) -> str:
+    """Which other incident took the admitted spare out of service, in words: what stands on it is that one's."""
+    node, own = remediation.status.replacement.spare_node, remediation.metadata.name
+    on_it = (one for one in incidents if one.spec.node == node and one.metadata.name != own and is_open(one))
+    struck = next((one for one in on_it if started(one.status, NodeStage.FENCED) and one.status.owned.slurm_down), None)
+    return "" if struck is None else f"incident {struck.metadata.name} took it out of service"

@@ -55,8 +55,10 @@ async def act(incident: Incident) -> bool:
         raise PreconditionError(f"{incident.name} can't be closed: {refused}")
     record = incident.record.status.replacement
     seconds = max(0.0, (incident.now() - incident.record.spec.fault.first_seen).total_seconds())
-    message = f"Host {record.bad_host} is quarantined and {record.spare_host} serves in its place"
-    message += f" ({seconds:.0f} s after the fault)."
+    since = await takeover.taken_since(incident) if (await incident.pool()).spec.warm_spares else ""
+    message = f"Host {record.bad_host} is quarantined and {record.spare_host}"
+    message += f"{' served' if since else ' serves'} in its place ({seconds:.0f} s after the fault)"
+    message += f" until {since}." if since else "."
     if record.spare_slurm_node is not None and record.spare_slurm_node != incident.record.spec.slurm_node:
         message += f" Slurm node {record.spare_slurm_node} took the place of {incident.record.spec.slurm_node}."
     if incident.record.status.ladder.why:

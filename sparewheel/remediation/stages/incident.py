@@ -280,6 +280,8 @@ class Incident:
         host = self.record.status.replacement.spare_host
         if host is None:
             raise PreconditionError(f"{self.name} holds no spare")
+        if self.record.status.replacement.admitted_at is not None:
+            return  # it serves, or whoever took it out since has replaced it
         if not await self.ports.replacer.holds(await self.pool(), host, self.owner):
             raise PreconditionError(f"{self.name} no longer holds spare {host}")
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
-from sparewheel.api.gpu_host import GpuHost
+from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import LABEL_APP_INSTANCE, LABEL_APP_NAME, SLURMD_APP_NAME
 from sparewheel.api.remediation import JobRecord, NodeStage, ReplacementRecord
@@ -26,7 +26,14 @@ from sparewheel.remediation.decide.record import Change, begin_once, replacement
 from sparewheel.remediation.decide.slurm_return import foreign, slurm_reason
 from sparewheel.remediation.decide.spare_test import fresh
 from sparewheel.remediation.decide.survivors import strikes
-from sparewheel.remediation.decide.warm import OUT, RESERVED, in_service, left_behind, reservation_name
+from sparewheel.remediation.decide.warm import (
+    OUT,
+    RESERVED,
+    in_service,
+    left_behind,
+    reservation_name,
+    struck_since,
+)
 from sparewheel.remediation.stages import survivors
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.replacer import Check
@@ -146,6 +153,9 @@ async def finish(incident: Incident) -> bool:
     pool, record = await incident.pool(), incident.record.status.replacement
     pods = await workers(incident.ports.kube, pool)
     here = [pod for pod in pods if pod.node_name == record.spare_node and pod.ready and not pod.deleting]
+    theirs = await (_struck_since(incident) if here else taken_since(incident))
+    if theirs:
+        return await _leave(incident, theirs)
     if not here:
         return False
     name, slurm = here[0].hostname, incident.ports.slurm
@@ -154,6 +164,28 @@ async def finish(incident: Incident) -> bool:
         return False
     async with incident.hold_lock:
         return await _into_service(incident, node)
+
+
+async def taken_since(incident: Incident) -> str:
+    """Who took the admitted spare out of service since, in words; empty while it serves."""
+    pool, spare = await incident.pool(), incident.record.status.replacement.spare_host
+    hosts = await incident.ports.replacer.pool_hosts(pool)
+    serves = any(host.spec.host == spare and host.status.phase is HostPhase.ACTIVE for host in hosts)
+    return await _struck_since(incident) or ("" if serves else "it was taken out of service")
+
+
+async def _struck_since(incident: Incident) -> str:
+    return struck_since(incident.record, await incident.ports.fleet.incidents())
+
+
+async def _leave(incident: Incident, theirs: str) -> bool:
+    """No worker of this incident's comes into service on the spare any more, and nothing there is touched."""
+    if not await survivors.jobs_are_ready(incident):
+        return False
+    log.warning("%s: spare %s: %s", incident.name, incident.record.status.replacement.spare_host, theirs)
+    async with incident.hold_lock:
+        await survivors.free(incident)
+        return await incident.update(*_took_over(incident, incident.record.status.replacement.spare_slurm_node))
 
 
 async def _into_service(incident: Incident, node: SlurmNodeView) -> bool:
@@ -174,7 +206,7 @@ async def _into_service(incident: Incident, node: SlurmNodeView) -> bool:
     return await incident.update(*_took_over(incident, name))
 
 
-def _took_over(incident: Incident, name: str) -> Sequence[Change]:
+def _took_over(incident: Incident, name: str | None) -> Sequence[Change]:
     now = incident.now()
     struck = list(incident.record.status.owned.slurm_down)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
 from sparewheel.api.names import REASON_REGISTERS, REASON_UNRESERVED
+from sparewheel.api.remediation import Outcome
 from sparewheel.remediation.decide.observations import SlurmNodeView
 from sparewheel.remediation.decide.slurm_return import slurm_reason
 from sparewheel.remediation.decide.warm import (
@@ -26,9 +27,10 @@ from sparewheel.remediation.decide.warm import (
     place_of,
     protected,
     remember_drained,
+    struck_since,
 )
 from tests.support.clocks import START
-from tests.support.incidents import at, worker
+from tests.support.incidents import at, claimed, fenced, remediation, worker
 
 NOW = START
 OWNER = "pool/gpu"
@@ -158,6 +160,15 @@ def test_a_reservation_is_renewed_long_before_it_ends_and_made_right() -> None:
 )
 def test_whose_reason_is_left_behind(reason: str, ours: bool) -> None:
     assert left_behind(reason) is ours
+
+
+def test_an_admitted_spare_that_another_incident_struck_is_that_ones() -> None:
+    ours, theirs = claimed(fenced("ours")), fenced("theirs")
+    ours.status.replacement.spare_node = theirs.spec.node = "spare-1"
+    assert "theirs" in struck_since(ours, [ours, theirs])
+    assert struck_since(ours, [ours, remediation("detected", node="spare-1")]) == "", "nothing was done yet"
+    theirs.status.outcome = Outcome.CANCELLED
+    assert struck_since(ours, [ours, theirs]) == "", "it serves on"
 
 
 STATES = st.frozensets(st.sampled_from(["IDLE", "DOWN", "DRAIN", "ALLOCATED", "NOT_RESPONDING", "MAINTENANCE"]))
