@@ -102,9 +102,13 @@ class Operator(threading.Thread):
         self.stop = threading.Event()
 
     def run(self) -> None:
-        while not self.stop.wait(0.3):
+        self.cluster.do(self._operate_until_stopped)
+
+    async def _operate_until_stopped(self, kube: KubeClient) -> None:
+        while not self.stop.is_set():
             with suppress(KubeError):
-                self.cluster.do(_operate)
+                await _operate(kube)
+            await asyncio.sleep(0.3)
 
 
 async def _operate(kube: KubeClient) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from lab.api_server import running_api_server
+from tests.pulumi.cluster import Cluster, Operator
+from tests.pulumi.pool_stack import PoolStack
 from tests.pulumi.stack import ProjectStack
 
 
@@ -26,6 +28,36 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Path of an administrator's kubeconfig."""
     with running_api_server(tmp_path_factory.mktemp("apiserver")) as kubeconfig:
         yield _whole(kubeconfig)
+
+
+@pytest.fixture(scope="module")
+def cluster(api_server: Path) -> Iterator[Cluster]:
+    """Eight healthy nodes, and an operator that makes workers on those that serve."""
+    cluster = Cluster(api_server)
+    cluster.prepare(nodes=8)
+    operator = Operator(cluster)
+    operator.start()
+    yield cluster
+    operator.stop.set()
+    operator.join()
+
+
+@pytest.fixture(scope="module")
+def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> PoolStack:
+    """A built pool; a module's tests go on from one another's pool but each asks for what it needs."""
+    stack = PoolStack(tmp_path_factory.mktemp("pool"), cluster)
+    stack.ask()
+    stack.pulumi.up()
+    return stack
+
+
+@pytest.fixture
+def two_nodes(pool: PoolStack) -> PoolStack:
+    """For tests that count: the pool as it was built, whatever a test before asked for."""
+    if pool.pool["size"] != 2 or pool.pool.get("replace") or pool.cluster.count("Active") != 2:
+        pool.ask(size=2, replace=[])
+        pool.pulumi.up()
+    return pool
 
 
 def _whole(kubeconfig: Path) -> Path:

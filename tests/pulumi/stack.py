@@ -99,14 +99,12 @@ class ProjectStack:
         kept = {key: value for key, value in old.items() if "secure" in str(value)}
         before["config"] = {**kept, **{f"sparewheel:{key}": value for key, value in config.items()}}
         path.write_text(json.dumps(before))  # JSON is YAML
-        for name, value in (secrets or {}).items():
-            self.good("config", "set", "--secret", name, "--", value)
+        if secrets:
+            self.good("config", "set-all", *(f"--secret={name}={value}" for name, value in secrets.items()))
 
     def run(self, *arguments: str, timeout_seconds: float = TIMEOUT_SECONDS) -> Done:
         done = subprocess.run(
-            ["pulumi", *arguments, "--non-interactive", "--color=never"]
-            if "--" not in arguments
-            else ["pulumi", "--non-interactive", "--color=never", *arguments],
+            ["pulumi", *arguments, "--non-interactive", "--color=never"],
             cwd=self.folder,
             env=self.env,
             capture_output=True,

@@ -57,7 +57,7 @@ def test_a_stack_from_before_routes_had_a_kind_is_brought_up_to_date(
     assert "kind" not in older[0]
     (stack.folder / "__main__.py").write_text(WHOLE)
     assert "remediationpolicies" in stack.good("preview"), "what changes is shown, the kinds too"
-    stack.good("up", "--yes")
+    stack.up()
     assert [route["kind"] for route in _routes(api_server)] == ["webhook"]
     stack.good("preview", "--expect-no-changes")
 
