@@ -14,6 +14,8 @@ from tests.pulumi.cluster import Cluster, Operator
 from tests.pulumi.pool_stack import PoolStack
 from tests.pulumi.stack import ProjectStack
 
+NODES = 8
+
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_shows_a_secret() -> Iterator[None]:
@@ -32,10 +34,10 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def cluster(api_server: Path) -> Iterator[Cluster]:
-    """Eight healthy nodes, and an operator that makes workers on those that serve."""
+    """Healthy nodes with their agents, and an operator that makes workers on those that serve."""
     cluster = Cluster(api_server)
-    cluster.prepare(nodes=8)
-    operator = Operator(cluster)
+    cluster.prepare(NODES)
+    operator = Operator(cluster, NODES)
     operator.start()
     yield cluster
     operator.stop.set()
