@@ -2,7 +2,7 @@
 
 - a node set DOWN ends its jobs there at once; survivors get TERM and save; Slurm never waits for the struck node;
 - an expedited batch job keeps its survivors and starts again as soon as they have saved, before any rival;
-- a node that is brought back gets no job until slurmctld's next ping is answered (``PING_SECONDS``);
+- a node that is brought back gets no job until its slurmd has answered slurmctld's next ping (``PING_SECONDS``);
 - any other batch job waits ``requeue_delay_seconds`` and then its turn; a job that may not be requeued is NODE_FAIL;
 - a heterogeneous job is ended and requeued as a whole, whichever of its parts ran on the node;
 - an expedited job that ends non-zero by itself is held (REQUEUE_HOLD), unless an Epilog failed on one of its nodes.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, Literal
 
 from sparewheel.slurm.memory_objects import LIVE, MemoryJob, MemoryNode, job_view
@@ -87,7 +88,10 @@ class MemorySlurm(MemoryScheduler):
 
     def restart_slurmd(self, name: str) -> None:
         """The worker came up again, perhaps on another host: it registers and stays as it was set."""
-        self.node_table[name].slurmd_start_time = self.clock.now()
+        node = self.node_table[name]
+        node.slurmd_start_time = self.clock.now()
+        if not node.slurmd_up:
+            node.slurmd_up, node.silent_until = True, 0.0
 
     def give_reason(self, name: str, reason: str) -> None:
         node = self.node_table[name]
@@ -152,7 +156,8 @@ class MemorySlurm(MemoryScheduler):
                     node.drain = False
                 case "RESUME" | "IDLE":
                     if node.down:
-                        node.silent_until = self.clock.monotonic_seconds() + PING_SECONDS
+                        answers = self.clock.monotonic_seconds() + PING_SECONDS
+                        node.silent_until = answers if node.slurmd_up else inf
                     node.down = node.drain = False
                 case _:
                     raise SlurmError(f"node {name}: 500 Invalid node state {state}")

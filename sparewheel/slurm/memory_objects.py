@@ -24,6 +24,8 @@ class MemoryNode:
     slurmd_start_time: datetime | None = None
     silent_until: float = 0.0
     """Monotonic: until then slurmctld waits for its answer to a ping."""
+    slurmd_up: bool = True
+    """False from the end of its worker until another one registers: nobody answers a ping."""
 
 
 @dataclass(slots=True)

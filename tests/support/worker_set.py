@@ -73,10 +73,10 @@ class WorkerSet(ABC):
                 text = body["metadata"].get("annotations", {}).get(SLINKY_NODE_CORDON_REASON, "cordoned")
                 slurm.drain = True
                 self.slurm.give_reason(name, slurm.reason or f"slurm-operator: {text}")
-            if body and slurm and not body["spec"].get("unschedulable") and slurm.reason.startswith("slurm-operator:"):
-                slurm.drain = slurm.drain and slurm.down
-                if not slurm.down:
-                    self.slurm.give_reason(name, "")
+            uncordoned = body and not body["spec"].get("unschedulable")
+            if uncordoned and slurm and slurm.drain and slurm.reason.startswith("slurm-operator:"):
+                slurm.drain = False  # UNDRAIN: one that is DOWN stays so
+                self.slurm.give_reason(name, "slurm-operator: Pod was uncordoned" if slurm.down else "")
 
     def _register(self, name: str) -> None:
         if name in self.slurm.node_table:
@@ -91,6 +91,7 @@ class WorkerSet(ABC):
     def _terminating(self, name: str) -> None:
         """Slinky's preStop."""
         node = self.slurm.node_table[name]
+        node.slurmd_up = False
         self.slurm.give_reason(name, "slurm-operator: Pod is terminating")
         if not node.down:
             node.down = True

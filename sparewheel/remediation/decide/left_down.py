@@ -17,7 +17,7 @@ from sparewheel.remediation.decide.drain import FRESH_SECONDS
 from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView, SlurmNodeView
 from sparewheel.remediation.decide.policy import ACTING, ruling
 from sparewheel.remediation.decide.record import is_open, stage_record
-from sparewheel.remediation.decide.slurm_return import moved_by_slinky
+from sparewheel.remediation.decide.slurm_return import moved_by_slinky, uncordoned_by_slinky
 
 _SLURMCTLD = ("not responding", "node unexpectedly rebooted")
 """What slurmctld itself writes when it sets a node DOWN."""
@@ -36,11 +36,16 @@ class Place:
 
 
 def candidate(slurm: SlurmNodeView) -> bool:
-    """DOWN and nothing else, by nobody's word, and another instance has registered since."""
+    """DOWN and nothing else, by nobody's word, and another instance has registered since.
+
+    Where a cordon was taken off meanwhile, Slinky's word for that is newer than the instance and dates nothing.
+    """
     if "DOWN" not in slurm.states or slurm.states & _OTHER_MARKS or not slurm.registered:
         return False
     changed, started = slurm.reason_changed_at, slurm.slurmd_start_time
-    return nobodys(slurm.reason) and changed is not None and started is not None and started > changed
+    if not nobodys(slurm.reason) or changed is None or started is None:
+        return False
+    return started > changed or uncordoned_by_slinky(slurm.reason)
 
 
 def nobodys(reason: str) -> bool:
@@ -56,6 +61,8 @@ def why_left_down(
         return "it is not DOWN by nobody's word with a newer slurmd"
     if len(place.pods) != 1 or place.pods[0].deleting or place.pods[0].finished or place.node is None:
         return "it has not exactly one worker pod"
+    if uncordoned_by_slinky(slurm.reason) and not place.pods[0].ready:
+        return "its slurmd does not answer yet"
     if place.pool is None or place.pool.paused or place.pool.dry_run or policy.dry_run:
         return "its pool is not known, paused or in dry run"
     return (

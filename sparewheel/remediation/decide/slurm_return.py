@@ -9,7 +9,8 @@ from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.observations import Gone, PodView, SlurmNodeView, Unknown
 
 SLINKY_PREFIX = "slurm-operator:"
-_SLINKY_MOVES = ("pod is terminating", "was uncordoned")
+_UNCORDONED = "was uncordoned"
+_SLINKY_MOVES = ("pod is terminating", _UNCORDONED)
 """What Slinky writes when the pod that we deleted goes, and when its successor comes up on a node without a cordon."""
 _SILENT = "not responding"
 _REBOOTED = "node unexpectedly rebooted"
@@ -37,6 +38,11 @@ def moved_by_slinky(reason: str) -> bool:
     """The pod before this one was ended, or its host's cordon was taken off."""
     text = reason.strip().lower()
     return text.startswith(SLINKY_PREFIX) and any(words in text for words in _SLINKY_MOVES)
+
+
+def uncordoned_by_slinky(reason: str) -> bool:
+    """Its drain was taken back; whatever else keeps the node out of service is older."""
+    return moved_by_slinky(reason) and _UNCORDONED in reason.lower()
 
 
 def slurm_reason(incident: str, words: str) -> str:

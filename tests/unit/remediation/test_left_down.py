@@ -59,6 +59,14 @@ def test_a_fault_that_its_policy_leaves_alone_leaves_the_node_in_service() -> No
     assert why(slurm(), place(health=replace(WELL, faults=(fault(),)), pool=spec(fault_policies=[rule]))) == ""
 
 
+def test_a_drain_that_slinky_took_back_later_dates_no_down() -> None:
+    """Its Node was cordoned, lost its pods, came back and was uncordoned: the word is newer than the new slurmd."""
+    view = slurm(reason="slurm-operator: Pod (slurm/gpu-0) was uncordoned", reason_changed_at=at(30))
+    assert why(view, place(pods=[worker(ready=True)])) == ""
+    assert "does not answer" in why(view, place(pods=[worker(ready=False)])), "it would get jobs that nobody runs"
+    assert why(slurm(reason_changed_at=at(30)), place(pods=[worker(ready=True)])), "its worker was ended after that"
+
+
 @pytest.mark.parametrize(
     "view",
     [

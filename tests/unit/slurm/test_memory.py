@@ -127,6 +127,18 @@ async def test_a_node_that_is_brought_back_gets_no_job_before_it_has_answered(cl
     assert (await slurm.job(1)).nodes == ("n",)
 
 
+async def test_a_node_without_a_slurmd_answers_nobody_until_one_registers(clock: StillClock) -> None:
+    slurm = MemorySlurm(clock)
+    slurm.add_node("n").slurmd_up = False
+    await slurm.set_node_state("n", ["DOWN"], "slurm-operator: Pod is terminating")
+    await slurm.set_node_state("n", ["RESUME"], "")
+    slurm.submit(MemoryJob(1))
+    clock.seconds += 100 * PING_SECONDS
+    assert (await slurm.job(1)).states == {"PENDING"}
+    slurm.restart_slurmd("n")
+    assert (await slurm.job(1)).nodes == ("n",)
+
+
 async def test_faults_on_demand(slurm: MemorySlurm) -> None:
     with pytest.raises(SlurmNotFoundError):
         await slurm.node("nope")
