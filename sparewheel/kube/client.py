@@ -15,7 +15,7 @@ from sparewheel.api.names import FIELD_MANAGER
 from sparewheel.kube.access import Access, AccessError
 from sparewheel.kube.answers import Request, error_from_status, error_from_watch
 from sparewheel.kube.pace import CALLS_IN_FLIGHT, URGENCY, Pace, Urgency
-from sparewheel.kube.port import POD, GoneError, Json, Keep, Listing, Resource, UnavailableError, WatchEvent
+from sparewheel.kube.port import POD, GoneError, Json, Keep, Listing, Resource, UnavailableError, WatchEvent, opened
 
 PAGE: Final = 500
 WATCH_SECONDS: Final = 55
@@ -161,11 +161,12 @@ class KubeClient:
         try:
             async with AsyncExitStack() as stream:
                 async with self._turn():  # until it is answered: a watch that runs takes no place
-                    opened = self._http.stream("GET", path_of(resource, namespace), params=params, timeout=timeout)
-                    response = await stream.enter_async_context(opened)
+                    begun = self._http.stream("GET", path_of(resource, namespace), params=params, timeout=timeout)
+                    response = await stream.enter_async_context(begun)
                 if response.status_code != 200:
                     await response.aread()
                     raise error_from_status(request, response)
+                yield opened(resource_version)
                 async for line in response.aiter_lines():
                     if not line:
                         continue

@@ -94,8 +94,8 @@ class Informer:
         async for event in self.kube.watch(self.resource, self._version, self.namespace, self.label_selector):
             if event.type != "BOOKMARK":
                 self.apply(key_of(event.object), None if event.type == "DELETED" else self._kept(event.object))
-            self._version = _version(event.object)
-            self._heard()
+                self._wait = FIRST_RETRY_SECONDS  # not yet where a watch is taken up and fails each time
+            self._version, self.last_error = _version(event.object), ""
         self._heard()  # the server ended the watch in good order
 
     def apply(self, key: Key, new: Json | None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from sparewheel.kube.objects import clone, labels_match
-from sparewheel.kube.port import GoneError, Json, Resource, WatchEvent
+from sparewheel.kube.port import GoneError, Json, Resource, WatchEvent, opened
 
 KEPT_CHANGES: Final = 10_000
 """So many changes at least can be watched from; older versions are too old, as on an API server."""
@@ -62,16 +62,21 @@ class Changes:
     ) -> AsyncGenerator[WatchEvent, None]:
         """Each change after version ``since``, until the watches are ended."""
         seen, epoch = since, self._epoch
+        self._must_know(resource, seen)
+        yield opened(str(since))
         while epoch == self._epoch:
             news = self._news
-            if seen < self._oldest:
-                raise GoneError(f"watch {resource.kind}: 410 too old resource version: {seen}")
+            self._must_know(resource, seen)
             for logged in self._log[bisect_right(self._log, seen, key=_version_of) :]:
                 seen = logged.version
                 if logged.resource == resource and (namespace is None or logged.namespace == namespace):
                     inside = labels_match(logged.event.object, labels)
                     yield WatchEvent(logged.event.type if inside else "DELETED", clone(logged.event.object))
             await news.wait()  # already set when something came in while we yielded
+
+    def _must_know(self, resource: Resource, version: int) -> None:
+        if version < self._oldest:
+            raise GoneError(f"watch {resource.kind}: 410 too old resource version: {version}")
 
     def _wake(self) -> None:
         news, self._news = self._news, asyncio.Event()

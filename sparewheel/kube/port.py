@@ -73,6 +73,11 @@ class WatchEvent:
     object: Json
 
 
+def opened(version: str) -> WatchEvent:
+    """Every watch begins with it: the server has taken it up, however long nothing changes."""
+    return WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": version}})
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     items: list[Json]
@@ -106,9 +111,9 @@ class Kube(Protocol):
         namespace: str | None = None,
         label_selector: Mapping[str, str] | None = None,
     ) -> AsyncIterator[WatchEvent]:
-        """Events from ``resource_version`` on, bookmarks too; ends when the server ends it; GoneError to relist.
+        """``opened``, then events from ``resource_version`` on, bookmarks too; ends when the server ends it.
 
-        An object that no longer fits the selector is DELETED.
+        GoneError to relist. An object that no longer fits the selector is DELETED.
         """
         ...
 

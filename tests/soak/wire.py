@@ -165,7 +165,7 @@ class Wire:
         async for event in stream:
             while self._here("watch stalls", resource):  # noqa: ASYNC110 - it ends with the time
                 await asyncio.sleep(STALL_LOOK_SECONDS)
-            if self._here("watch loses", resource):
+            if event.type != "BOOKMARK" and self._here("watch loses", resource):
                 lost = True
                 continue
             if lost:

@@ -77,6 +77,20 @@ async def test_an_unreachable_server_is_an_error_until_it_answers_again(kube: Me
     assert informer.last_error == ""
 
 
+async def test_a_watch_that_was_taken_up_is_no_error_however_quiet_its_kind(
+    kube: MemoryKube, informer: Informer
+) -> None:
+    await informer.synced.wait()
+    await asyncio.sleep(0.1)
+    kube.fail(UnavailableError("gone fishing"), "watch")
+    kube.end_watches()
+    await asyncio.sleep(0.1)
+    assert informer.last_error == "gone fishing"
+    await asyncio.sleep(1)
+    assert informer.last_error == ""
+    assert names(informer) == {"first"}
+
+
 async def test_before_the_first_list_nothing_is_known(kube: MemoryKube) -> None:
     informer = Informer(kube, CONFIG_MAP, LoopClock())
     assert not informer.synced.is_set()
