@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from tests.support.play import healed, playing, ready, spare_of, training
 from tests.support.world import World, reported_attempt, until
@@ -43,3 +46,46 @@ async def test_the_user_hears_of_the_second_strike_too() -> None:
         assert (record.strike, record.attempt_before, record.attempt_after) == (2, 1, 2)
         assert record.resumed_at is not None
         await healed(world)
+
+
+@pytest.mark.parametrize("after_seconds", [1, 6])
+async def test_a_job_that_the_spare_ended_before_it_was_given_up_comes_back(after_seconds: float) -> None:
+    """Slurm requeues it and holds it, as one that ended by its own fault."""
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        spare = spare_of(world)
+        host = world.capacity.hosts["gpu-3"]
+        host.reachable = False
+        world.break_gpu("gpu-1")
+        await until(lambda: spare in job.nodes, 10)
+        await asyncio.sleep(after_seconds)
+        world.slurm.end_job(job.job_id, exit_code=1)
+        host.unfit, host.reachable = "it has 7 of 8 GPUs", True
+        await until(lambda: not job.held, 30)
+        world.warm_up("gpu-4")
+        await until(lambda: reported_attempt(job) == job.restart_count == 2, 60)
+        await healed(world)
+        (record,) = world.record().status.jobs
+        assert (record.strike, record.crashed_by_itself, record.attempt_before) == (2, True, 1)
+        assert record.hosts_before == ["gpu-2", "gpu-3"]
+
+
+async def test_a_job_that_ended_long_before_its_spare_was_given_up_stays_held() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        spare = spare_of(world)
+        host = world.capacity.hosts["gpu-3"]
+        host.reachable = False
+        world.break_gpu("gpu-1")
+        await until(lambda: spare in job.nodes, 10)
+        await asyncio.sleep(6)
+        world.slurm.end_job(job.job_id, exit_code=1)
+        await asyncio.sleep(60)
+        host.unfit, host.reachable = "it has 7 of 8 GPUs", True
+        await until(lambda: len(of_the_spare(world)) == 1, 30)
+        await asyncio.sleep(10)
+        assert job.held

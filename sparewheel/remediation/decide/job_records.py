@@ -22,6 +22,11 @@ def list_jobs(jobs: Iterable[JobRecord], now: datetime) -> Change:
     return change
 
 
+def started_on(job: JobRecord, node: str, since: datetime) -> bool:
+    """Did the struck job start again there, from then on?"""
+    return node in job.hosts_after and job.started_at is not None and job.started_at >= since
+
+
 def struck_again(found: Iterable[JobRecord], now: datetime) -> Change:
     """The spare on which these jobs run is struck: their story begins anew, also where it was closed.
 
@@ -33,11 +38,16 @@ def struck_again(found: Iterable[JobRecord], now: datetime) -> Change:
         known = {job.job_id: job for job in new.jobs}
         for job in found:
             before = known.get(job.job_id)
+            anew: dict[str, object] = {
+                "stopping_at": job.stopping_at or now,
+                "strike": before.strike + 1 if before else 2,
+            }
             if before is None:
-                new.jobs.append(job.model_copy(update={"stopping_at": now, "strike": 2}))
+                new.jobs.append(job.model_copy(update=anew))
             elif before.attempt_before < job.attempt_before:
-                anew = job.model_copy(update={"stopping_at": now, "strike": before.strike + 1})
-                new.jobs[new.jobs.index(before)] = anew
+                if job.crashed_by_itself and before.hosts_after:  # it has left them: Slurm can't say
+                    anew["hosts_before"] = before.hosts_after
+                new.jobs[new.jobs.index(before)] = job.model_copy(update=anew)
         return new
 
     return change

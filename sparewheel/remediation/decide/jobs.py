@@ -263,7 +263,9 @@ def _ended(remediation: Remediation, record: JobRecord, view: JobView, now: date
 def _within_strike(remediation: Remediation, record: JobRecord, view: JobView, now: datetime) -> bool:
     if record.crashed_by_itself:
         return True
-    strike = remediation.status.owned.slurm_struck_at
+    status = remediation.status
+    again = status.replacement.struck_again_at if record.strike > 1 else None
+    strike = again or status.owned.slurm_struck_at
     if strike is None:
         return True
     limit = strike + timedelta(seconds=remediation.spec.grace_seconds + AFTER_GRACE_SECONDS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
@@ -18,7 +18,7 @@ from sparewheel.kube.port import POD, Kube, KubeError
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.events import EVENT_STRUCK_AGAIN
 from sparewheel.remediation.decide.fence_record import disown_slurm, leave_slurm
-from sparewheel.remediation.decide.job_records import struck_again
+from sparewheel.remediation.decide.job_records import started_on, struck_again
 from sparewheel.remediation.decide.jobs import victims
 from sparewheel.remediation.decide.ladder import stays_first
 from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
@@ -227,7 +227,8 @@ async def put_back(incident: Incident) -> None:
     def struck(record: ReplacementRecord) -> None:
         record.struck_again_at = now  # one that is done again gives the whole grace again
 
-    await incident.update(replacement(struck), struck_again(await _running_on(incident, record.spare_slurm_node), now))
+    hit = await _struck_with(incident, record.spare_slurm_node)
+    await incident.update(replacement(struck), struck_again(hit, now))
     await survivors.again(incident)
     incident.lead()
     await reserve(incident.ports.slurm, record.spare_slurm_node, now)
@@ -236,11 +237,19 @@ async def put_back(incident: Incident) -> None:
     await incident.tell(f"{EVENT_STRUCK_AGAIN}/{record.spare_host}")
 
 
-async def _running_on(incident: Incident, slurm_node: str) -> list[JobRecord]:
-    """Jobs that the strike on the spare's Slurm node ends: those that came back on it, and any that found room there.
+async def _struck_with(incident: Incident, slurm_node: str) -> list[JobRecord]:
+    """Jobs that the strike on the spare's Slurm node ends, those that came back on it and any that found room there;
+    and those that the spare itself has ended since they could start on it.
 
     Written down before it. A failed look-up raises: the strike waits for it.
     """
-    places = incident.places()
-    jobs = [job_view(job, places) for job in await incident.ports.slurm.jobs() if slurm_node in job.nodes]
-    return victims(jobs, slurm_node, {}, incident.now(), 0.0, places)
+    status, now, places = incident.record.status, incident.now(), incident.places()
+    window = (await incident.ports.fleet.policy()).crashed_job_window_seconds
+    within = min(window, (now - (status.replacement.lifted_at or now)).total_seconds())
+    node, since = places.get(slurm_node, ""), now - timedelta(seconds=within)
+    seen = incident.ports.fleet.remembered_jobs(node, slurm_node, within)
+    ran = {job: nodes if slurm_node in nodes else frozenset[str]() for job, nodes in seen.items()}
+    ran |= {job.job_id: frozenset[str]() for job in status.jobs if started_on(job, node, since)}
+    listed = await incident.ports.slurm.jobs()
+    jobs = [job_view(job, places) for job in listed if slurm_node in job.nodes or job.job_id in ran]
+    return victims(jobs, slurm_node, ran, now, within, places)

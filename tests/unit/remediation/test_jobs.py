@@ -200,6 +200,16 @@ def test_a_job_that_fails_in_the_strike_is_requeued_and_one_that_fails_later_is_
     assert (actions, new.closed) == ((), True)
 
 
+def test_a_job_that_fails_in_the_second_strike_is_requeued_long_after_the_first() -> None:
+    record = fenced()
+    record.status.replacement.struck_again_at = at(600)
+    failed = job(states={"FAILED"}, exit_code=1, end_time=at(602), restart_count=1)
+    struck_once = JobRecord(job_id=7, attempt_before=1)
+    assert JobAction.REQUEUE not in follow(record, struck_once, failed, at(603)).actions
+    struck_twice = struck_once.model_copy(update={"strike": 2})
+    assert follow(record, struck_twice, failed, at(603)).actions == (JobAction.REQUEUE,)
+
+
 def test_a_cancelled_job_needs_nothing() -> None:
     new, actions = look(record(), job(states={"CANCELLED"}, end_time=at(4)))
     assert (new.closed, actions, new.not_requeued_reason) == (True, (), "")
