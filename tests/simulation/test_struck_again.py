@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.api.routes import Audience, WebhookRoute
 from tests.support.play import healed, playing, ready, spare_of, training
 from tests.support.world import World, reported_attempt, until
 
 
 def of_the_spare(world: World) -> list[dict[str, Any]]:
-    return [one for one in world.receiver.of("incident.waiting") if "was given up" in one["title"]]
+    return [one for one in world.receiver.of("incident.worse") if "was given up" in one["title"]]
 
 
 async def test_the_user_hears_of_the_second_strike_too() -> None:
@@ -89,3 +91,23 @@ async def test_a_job_that_ended_long_before_its_spare_was_given_up_stays_held() 
         await until(lambda: len(of_the_spare(world)) == 1, 30)
         await asyncio.sleep(10)
         assert job.held
+
+
+async def test_only_the_owners_of_jobs_that_the_spare_ended_hear_of_it() -> None:
+    world = World(warm=True)
+    (hook,) = world.routes
+    owners = WebhookRoute.model_validate(hook.model_dump() | {"name": "owners", "audience": Audience.OWNER})
+    world.put_policy(RemediationPolicySpec(routes=[hook, owners]))
+    async with playing(world):
+        await ready(world)
+        job = await training(world)
+        spare = spare_of(world)
+        host = world.capacity.hosts["gpu-3"]
+        host.reachable = False
+        world.break_gpu("gpu-1")
+        await until(lambda: spare in job.nodes, 10)
+        host.unfit, host.reachable = "it has 7 of 8 GPUs", True
+        await until(lambda: len(of_the_spare(world)) == 2, 60)
+        (told,) = [one for one in world.receiver.by_route["owners"] if one["event"] == "incident.worse"]
+        assert [row["jobId"] for row in told["jobs"]] == [job.job_id]
+        assert "they start again" not in told["text"], "each job's row says what becomes of it"

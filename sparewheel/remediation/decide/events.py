@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sparewheel.api.enums import Severity
-from sparewheel.api.remediation import Outcome
+from sparewheel.api.remediation import JobRecord, Outcome, Remediation
 from sparewheel.api.routes import EventKind
 
 EVENT_DETECTED = "incident.detected"
@@ -17,7 +17,7 @@ EVENT_WORSE = "incident.worse"
 EVENT_HELD = "incident.held"
 """Repairing is no cure: a person has to look."""
 EVENT_JOB = "job.resumed"
-EVENT_STRUCK_AGAIN = f"{EVENT_WAITING}/struck-again"
+EVENT_STRUCK_AGAIN = f"{EVENT_WORSE}/struck-again"
 """The spare on which the jobs ran was given up, and they with it; the spare's name is behind one more slash."""
 EVENT_BREAKER = "breaker.open"
 EVENT_BREAKER_CLOSED = "breaker.closed"
@@ -45,6 +45,13 @@ def job_of(event: str) -> str:
     """The job that the event is about; empty where it is about all of the incident's."""
     name, _, subject = event.partition("/")
     return subject.partition("/")[0] if name == EVENT_JOB else ""
+
+
+def jobs_of(record: Remediation, event: str) -> list[JobRecord]:
+    """The jobs that the event is about."""
+    if event.startswith(f"{EVENT_STRUCK_AGAIN}/"):
+        return [job for job in record.status.jobs if job.strike > 1]
+    return [job for job in record.status.jobs if job_of(event) in {"", str(job.job_id)}]
 
 
 def event_name(event: str) -> str:

@@ -18,6 +18,7 @@ from sparewheel.remediation.decide.events import (
     EVENT_WAITING,
     event_name,
     job_of,
+    jobs_of,
 )
 from sparewheel.remediation.decide.sentences import event_body, job_sentence, needs_action, runs_on
 
@@ -58,8 +59,7 @@ def message(told: Sequence[Told], alert: str, unread: int = 0) -> dict[str, Any]
 
 def owner_jobs(record: Remediation, event: str, user: str) -> list[JobRecord]:
     """The user's jobs that the event is about."""
-    one = job_of(event)
-    return [job for job in record.status.jobs if job.user == user and one in {"", str(job.job_id)}]
+    return [job for job in jobs_of(record, event) if job.user == user]
 
 
 def _named(told: Told) -> dict[str, Any]:

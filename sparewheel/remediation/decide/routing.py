@@ -11,7 +11,7 @@ from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import Audience, EmailRoute, EventKind, PagerDutyRoute, Person, Route, SlackRoute
 from sparewheel.remediation.decide.deliveries import Recipient
-from sparewheel.remediation.decide.events import job_of
+from sparewheel.remediation.decide.events import jobs_of
 
 OWNER_EVENTS: Final = frozenset({EventKind.DETECTED, EventKind.JOB})
 """What an owner is told when the route doesn't say: that the job was hit, and how it went on."""
@@ -62,10 +62,8 @@ def fallback(policy: RemediationPolicySpec) -> str:
 
 def recipients(policy: RemediationPolicySpec, route: Route, record: Remediation, event: str) -> list[Recipient]:
     """The owners of the jobs that the event is about, each with the route that reaches them."""
-    one = job_of(event)
-    jobs = [job for job in record.status.jobs if one in {"", str(job.job_id)}]
     found: list[Recipient] = []
-    for user in dict.fromkeys(job.user for job in jobs if job.user):
+    for user in dict.fromkeys(job.user for job in jobs_of(record, event) if job.user):
         if address(route, policy.people, user):
             found.append(Recipient(user, route.name))
             continue

@@ -22,7 +22,7 @@ from sparewheel.remediation.decide.events import (
     EVENT_WAITING,
     EVENT_WORSE,
     event_name,
-    job_of,
+    jobs_of,
     kind_of,
     severity_of,
 )
@@ -119,9 +119,14 @@ def cordon_reason(remediation: Remediation) -> str:
     return f"{remediation.metadata.name}: {fault_words(remediation.spec.fault)}"[:200]
 
 
-def _struck_again(remediation: Remediation, spare: str) -> tuple[str, str]:
-    title = f"The spare in place of {remediation.spec.node} was given up, and its jobs ended again"
-    return title, f"Spare {spare} was given up after jobs had started on it; they start again by themselves."
+def _worse(prefix: str, remediation: Remediation, event: str) -> tuple[str, str]:
+    node = remediation.spec.node
+    if event.startswith(f"{EVENT_STRUCK_AGAIN}/"):
+        title = f"{prefix}The spare in place of {node} was given up, and its jobs ended again"
+        spare = event.rpartition("/")[2]
+        return title, f"{prefix}Spare {spare} was given up after jobs had started on it. Another one is looked for."
+    later = ", ".join(fault_words(fault) for fault in remediation.status.more_faults)
+    return f"{prefix}{node} got worse", f"{prefix}Also on node {node}: {later}. {_what_we_do(remediation)}"
 
 
 def _job_title_and_text(prefix: str, remediation: Remediation, jobs: list[JobRecord]) -> tuple[str, str]:
@@ -133,15 +138,12 @@ def _job_title_and_text(prefix: str, remediation: Remediation, jobs: list[JobRec
 def event_body(remediation: Remediation, event: str, created_at: datetime) -> dict[str, Any]:
     """One message as data; ``sparewheel.notify.port.Event`` names the fields."""
     spec, status = remediation.spec, remediation.status
-    kind, one = event_name(event), job_of(event)
-    jobs = [job for job in status.jobs if one in {"", str(job.job_id)}]
+    kind, jobs = event_name(event), jobs_of(remediation, event)
     overdue = event == EVENT_VETO_OVERDUE
     if kind == EVENT_BREAKER_CLOSED:
         jobs = []  # the breaker's end is no news of theirs
     action = overdue or any(needs_action(job) or runs_on(remediation, job) for job in jobs)
-    title, text = _title_and_text(remediation, kind, jobs)
-    if event.startswith(f"{EVENT_STRUCK_AGAIN}/"):
-        title, text = _struck_again(remediation, event.rpartition("/")[2])
+    title, text = _title_and_text(remediation, event, jobs)
     severity = severity_of(kind_of(event, status.outcome), action_needed=action, overdue=overdue)
     if kind == EVENT_BREAKER_CLOSED:
         severity = Severity.INFO
@@ -200,8 +202,8 @@ _BREAKER = (
 )
 
 
-def _title_and_text(remediation: Remediation, kind: str, jobs: list[JobRecord]) -> tuple[str, str]:
-    spec, status = remediation.spec, remediation.status
+def _title_and_text(remediation: Remediation, event: str, jobs: list[JobRecord]) -> tuple[str, str]:
+    spec, status, kind = remediation.spec, remediation.status, event_name(event)
     prefix = "" if spec.detect_only else "Dry run: " if spec.dry_run else "Drill: " if spec.fault.drill else ""
     if kind == EVENT_DETECTED:
         title = f"{prefix}{spec.fault.code} on {spec.node}"
@@ -222,11 +224,7 @@ def _title_and_text(remediation: Remediation, kind: str, jobs: list[JobRecord]) 
     if kind == EVENT_BREAKER_CLOSED:
         return f"{prefix}The breaker is closed", f"{prefix}Nodes that fail are fenced again, within the limits."
     if kind == EVENT_WORSE:
-        later = ", ".join(fault_words(fault) for fault in status.more_faults)
-        return (
-            f"{prefix}{spec.node} got worse",
-            f"{prefix}Also on node {spec.node}: {later}. {_what_we_do(remediation)}",
-        )
+        return _worse(prefix, remediation, event)
     if kind == EVENT_JOB:
         return _job_title_and_text(prefix, remediation, jobs)
     total = durations(remediation).get("closed")
