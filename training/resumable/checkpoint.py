@@ -70,6 +70,8 @@ class Checkpoints:
     def write_shard(self, snapshot: Snapshot, index: int, count: int, tag: str = SHARED) -> None:
         """Write slice `index` of `count`. FencedError if a newer attempt owns the run."""
         self.fence.check()
+        if tag == SHARED:
+            self._drop_unfinished(snapshot.step)
         folder = self.folder(snapshot.step, tag)
         make_folder(folder)
         size = len(snapshot.payload)
@@ -177,6 +179,15 @@ class Checkpoints:
             if attempt < self.attempt:
                 for _, folder in _folders(self.root / attempt.name):
                     _remove(folder)
+
+    def _drop_unfinished(self, before: int) -> None:
+        """Remove what saves of all ranks of earlier steps left without becoming whole: it takes the room of the next.
+
+        Nobody writes there any more: no rank is at `before` while another is still at the save of an earlier step.
+        """
+        for step, folder in _folders(self.root / self.attempt.name):
+            if step < before and folder.name.endswith(f"-{SHARED}") and not (folder / MANIFEST).exists():
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _limit(self, attempt: Attempt, step: int) -> int:
         limit = self.fence.last_valid_step(attempt)

@@ -146,3 +146,16 @@ def test_a_new_attempt_begins_behind_a_line_that_was_cut_short(tmp_path: Path) -
     path.write_text('{"attempt":0,"st')
     StepLog(path).append(STEP)
     assert read_steps(path) == {1: STEP}
+
+
+def test_a_save_that_found_no_room_leaves_its_room_to_the_next(store: Checkpoints) -> None:
+    """One rank's share fitted and the other's did not. What a survivor saves alone is not touched."""
+    store.write_shard(NEW, 0, 2)
+    store.write_shard(NEW, 0, 1, tag="host-a")
+    assert store.tags(NEW.step) == ["all", "host-a"]
+    store.write_shard(Snapshot(60, b"last " * 50, {}), 0, 2)
+    assert store.tags(60) == ["all"]
+    assert store.tags(NEW.step) == ["host-a"]
+    found = store.newest()
+    assert found is not None
+    assert found.snapshot == OLD, "whole ones stay"
