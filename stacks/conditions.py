@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from sparewheel.api.faults import Action
-from sparewheel.api.names import OWN_CONDITIONS
+from sparewheel.api.names import OWN_CONDITIONS, USUAL_CONDITIONS
 from sparewheel.api.node_conditions import CONDITION_TYPE, NodeConditionRule
 from stacks.base import Area
 
@@ -49,6 +49,13 @@ class NodeCondition(Area):
             msg = f"{code!r} is no fault code; write one such as 'XID 79' or GPU_OFF_BUS, or leave it out"
             raise ValueError(msg)
         return code
+
+    @model_validator(mode="after")
+    def _no_healthy_node(self) -> Self:
+        if self.type in USUAL_CONDITIONS and self.status == "False":
+            msg = f"{self.type} is False on every healthy node; leave status out, and True tells a fault"
+            raise ValueError(msg)
+        return self
 
 
 def condition_rules(conditions: Sequence[NodeCondition]) -> list[NodeConditionRule]:

@@ -182,6 +182,9 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("condition of ours", lambda raw: raw["remediation"].update(
         node_conditions=[{"type": "GpuHealthy", "status": "False", "action": "replace"}]),
      "remediation.node_conditions.0.type:", "our agent's own"),
+    ("a condition that a healthy node has", lambda raw: raw["remediation"].update(
+        node_conditions=[{"type": "DiskPressure", "status": "False", "action": "replace"}]),
+     "remediation.node_conditions.0:", "on every healthy node"),
     ("an area mistyped", lambda raw: raw.update(remediaton={"dry_run": True}), "remediaton:", "mean remediation?"),
     ("a setting where areas are", lambda raw: raw.update(grace="30"), "grace:", "'pulumi config set --secret grace'"),
     ("an area mistyped and empty", lambda raw: raw.update(pool=None), "pool:", "did you mean pools?"),
