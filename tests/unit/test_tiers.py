@@ -44,6 +44,16 @@ def test_a_failure_beside_fails_the_whole(
     assert said.index("== beside lab") < said.index("== lab"), "they start before the one that they run beside"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_could_not_be_started_beside_fails_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _stand_in(monkeypatch, tmp_path)
+    monkeypatch.setattr(tiers, "IDLE", (str(tmp_path / "no-such-program"),))
+    assert tiers.main(["unit", "simulation", "lab"]) == 1
+    assert "2 passed, 2 failed" in capfd.readouterr().out
+
+
 def test_without_the_data_centre_each_runs_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
