@@ -59,11 +59,16 @@ class RouteArea(Area):
         if "PRIVATE KEY" in text:
             msg = "there is a private key in it; give the certificate alone"
             raise ValueError(msg)
-        if text and "-----BEGIN CERTIFICATE-----" not in text:
+        if not text:
+            return text
+        if "-----BEGIN CERTIFICATE-----" not in text:
             msg = "is no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----"
             raise ValueError(msg)
+        if not text.isascii():
+            msg = "has letters that no certificate in PEM has; leave out the comments around it"
+            raise ValueError(msg)
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text or None)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
         except ssl.SSLError:
             msg = "is a certificate that is cut short or mistyped; copy the whole file"
             raise ValueError(msg) from None

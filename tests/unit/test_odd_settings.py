@@ -114,6 +114,9 @@ WRONG: list[tuple[str, Change, str, str]] = [
     ("a chart's version with more in it", lambda r: r.update(operator={"kind": "charts", "version": "1.2.1; id"}),
      "operator.version:", "pattern"),
     ("an address of two words", lambda r: r["login"]["service"].update(address="a b"), "login.service.address:", "pat"),
+    ("a certificate with comments", lambda r: r["remediation"]["routes"][0].update(
+        ca_certificate="# Müller\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"),
+     "remediation.routes.0.ca_certificate:", "leave out the comments"),
     ("half a certificate", lambda r: r["remediation"]["routes"][0].update(
         ca_certificate="-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"),
      "remediation.routes.0.ca_certificate:", "cut short"),
@@ -142,6 +145,7 @@ RIGHT: list[tuple[str, Change]] = [
     ("days and hours", lambda r: pool(r, partition={"max_time": "7-12:30:00"})),
     ("minutes", lambda r: pool(r, partition={"max_time": "90"})),
     ("a drill on weekdays", lambda r: drill(r, schedule="*/20 9-17/2 1,15 Jan-Jun mon-FRI")),
+    ("no certificate", lambda r: r["remediation"]["routes"][0].update(ca_certificate="")),
     ("neighbouring folders", lambda r: disk(r, path="/srv/state2")),
 ]
 
