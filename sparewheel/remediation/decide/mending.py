@@ -1,8 +1,7 @@
 """The stage ``mended``: jobs and pods leave the node, then rung by rung its helper is asked, until it is well. Pure.
 
-Where the helper can't be asked for a reboot, the pool's capacity
-backend is, if it can. Nothing is asked while anything may still run there. A rung under way goes on whatever vetoes
-come; the next one waits.
+Where the helper can't be asked for a reboot, the pool's capacity backend is, if it can. Nothing is asked while anything
+may still run there. A rung under way goes on whatever vetoes come; the next one waits.
 """
 
 from __future__ import annotations

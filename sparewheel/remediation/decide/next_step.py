@@ -66,7 +66,8 @@ def _after_the_fence(remediation: Remediation, seen: Observations, situation: Si
     by_name = not situation.pool.warm_spares  # else whoever comes up on the spare takes over
     if by_name and may_restore(remediation, seen.slurm_node, seen.successors):
         return NodeStep((Todo(NodeAction.RESTORE_SLURM),))
-    if isinstance(seen.node, NodeView) and another_machine(remediation, seen.node):
+    retired = remediation.status.replacement.quarantined_at is not None
+    if not retired and isinstance(seen.node, NodeView) and another_machine(remediation, seen.node):
         return removed_step(remediation) or taken_by_another(remediation, seen)
     if started(remediation.status, NodeStage.REPLACED) and ended(remediation.status, NodeStage.DRAINED):
         return _after_the_drain(remediation, seen.node, situation)

@@ -41,3 +41,13 @@ def test_another_machine_of_the_same_name_is_somebody_elses() -> None:
     assert NodeAction.CORDON_ANEW not in actions(record, seen)
     record.spec.provider_id = "cloud://2"
     assert actions(record, seen) == [NodeAction.CORDON_ANEW]
+
+
+def test_an_incident_whose_host_is_retired_is_healed_whoever_takes_the_name() -> None:
+    record, seen = claimed(fenced()), Observations(node(uid="another", provider_id="cloud://2"))
+    record.spec.provider_id = "cloud://1"
+    record.status = end(NodeStage.DRAINED, at(4))(record.status)
+    record.status.replacement.admitted_at, record.status.owned.slurm_down = at(4), []
+    assert actions(record, seen) == [NodeAction.SUPERSEDE]
+    record.status.replacement.quarantined_at = at(4.5)
+    assert actions(record, seen) == [NodeAction.CLOSE]
