@@ -10,8 +10,18 @@ from pulumi_command import local
 
 from components import settings
 from components.names import SLURM_NAMESPACE
+from sparewheel.kube.kubeconfig import AccessError, read_kubeconfig
 from stacks.platform import Cluster as ClusterConfig
 from stacks.platform import CommandCluster
+
+
+def _whole(kubeconfig: str) -> str:
+    """Before the provider gets it: that would say of each resource that the cluster is unreachable."""
+    try:
+        read_kubeconfig(kubeconfig, source="what the setting cluster gives")
+    except AccessError as error:
+        raise pulumi.RunError(str(error)) from None
+    return kubeconfig
 
 
 class Cluster(pulumi.ComponentResource):
@@ -23,7 +33,7 @@ class Cluster(pulumi.ComponentResource):
 
     def __init__(self, name: str, config: ClusterConfig, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("sparewheel:platform:Cluster", name, None, opts)
-        self.kubeconfig = pulumi.Output.secret(self._kubeconfig(name, config))
+        self.kubeconfig = pulumi.Output.secret(self._kubeconfig(name, config)).apply(_whole)
         self.provider = k8s.Provider(
             name,
             kubeconfig=self.kubeconfig,

@@ -14,13 +14,12 @@ from typing import Any, Final, cast
 
 import httpx
 import msgspec
-import yaml
+
+from sparewheel.kube.kubeconfig import AccessError, read_kubeconfig
+
+__all__ = ["Access", "AccessError", "from_environment", "from_file", "from_text", "in_cluster"]
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
-
-class AccessError(Exception):
-    """The kubeconfig or the pod's credentials can't be used; the message names the file and what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,30 +138,16 @@ def from_text(
     text: str, context: str | None = None, *, folder: Path | None = None, source: str = "kubeconfig"
 ) -> Access:
     """Access by one context of a kubeconfig; relative file names are taken from ``folder``."""
-    try:
-        config = yaml.safe_load(text)
-        name = context or config["current-context"]
-        chosen = _named(config["contexts"], name)["context"]
-        cluster: dict[str, Any] = _named(config["clusters"], chosen["cluster"])["cluster"]
-        user: dict[str, Any] = _named(config["users"], chosen["user"])["user"] if chosen.get("user") else {}
-        server = str(cluster["server"]).rstrip("/")
-    except (yaml.YAMLError, KeyError, TypeError) as error:
-        what = " ".join(str(error).split()) or type(error).__name__
-        raise AccessError(f"{source} is no complete kubeconfig ({what}); print a new one from the cluster") from error
+    chosen = read_kubeconfig(text, context, source)
     base = folder or Path()
     try:
-        tls = _tls(cluster, user, base) if server.startswith("https") else True
-        auth = _auth(user, base)
+        tls = _tls(chosen.cluster, chosen.user, base) if chosen.server.startswith("https") else True
+        auth = _auth(chosen.user, base)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise AccessError(f"{source}, context {name}: certificate, key or token can't be used: {error}") from error
-    return Access(server, tls, auth, str(chosen.get("namespace") or "default"))
-
-
-def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    for entry in entries:
-        if entry["name"] == name:
-            return entry
-    raise KeyError(name)
+        raise AccessError(
+            f"{source}, context {chosen.name}: certificate, key or token can't be used: {error}"
+        ) from error
+    return Access(chosen.server, tls, auth, chosen.namespace)
 
 
 def _tls(cluster: dict[str, Any], user: dict[str, Any], base: Path) -> ssl.SSLContext:

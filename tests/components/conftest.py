@@ -21,6 +21,14 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "lab/standins/slinky/manifests"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 IMAGES = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "login", "base", "mariadb", "sparewheel")
+KUBECONFIG = json.dumps(
+    {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "admin"}}],
+        "clusters": [{"name": "it", "cluster": {"server": "https://192.0.2.9:6443"}}],
+        "users": [{"name": "admin", "user": {"token": "CANARY-kubeconfig"}}],
+    }
+)
 SECRETS = {"machines-ssh": "CANARY-machines", "power-ssh": "CANARY-power", "oncall-url": "CANARY-url"}
 
 
@@ -101,7 +109,7 @@ class Mocks(pulumi_mocks.Mocks):
     def new_resource(self, args: pulumi_mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         outputs: dict[str, Any] = dict(cast("dict[str, Any]", args.inputs))  # pyright: ignore[reportUnknownMemberType]
         if args.typ == "command:local:Command":
-            outputs["stdout"] = "CANARY-kubeconfig"
+            outputs["stdout"] = KUBECONFIG
         if args.typ.endswith("KindsServed"):
             outputs["served"] = outputs["digest"]
         if args.typ.endswith("GeneratedSecret"):

@@ -10,10 +10,10 @@ import yaml
 
 from sparewheel.api.gpu_pool import AutoClustersMode, BadVm, CrusoeBackend, GpuPoolSpec
 from stacks.config import parse
-from tests.components.conftest import ROOT, Run
+from tests.components.conftest import KUBECONFIG, ROOT, Run
 from tests.support.canaries import leaks
 
-SECRETS = {"kubeconfig": "CANARY-kubeconfig", "crusoe-key": "CANARY-crusoe", "oncall-url": "CANARY-url"}
+SECRETS = {"kubeconfig": KUBECONFIG, "crusoe-key": "CANARY-crusoe", "oncall-url": "CANARY-url"}
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from policies.judge import NAMES
 from policies.settings import FILE, load
 from stacks.config import ConfigError, parse
 from stacks.placeholders import to_fill_in
-from tests.components.conftest import KEY, MANIFESTS, Run
+from tests.components.conftest import KEY, KUBECONFIG, MANIFESTS, Run
 from tests.components.test_policies import config_of, findings, registered
 from tests.support.canaries import leaks
 
-SECRETS = {"kubeconfig": "CANARY-kubeconfig", "oncall-url": "CANARY-url"}
+SECRETS = {"kubeconfig": KUBECONFIG, "oncall-url": "CANARY-url"}
 IMAGE = "registry.example/{}@sha256:" + "0123456789abcdef" * 4
 
 

@@ -229,6 +229,24 @@ def test_a_secret_in_clear(run_stack: Run, raw: dict[str, Any]) -> None:
     assert "CANARY" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("hello", "it has no clusters, users and contexts"),
+        ("[]", "it has no clusters, users and contexts"),
+        ("clusters: []", "'current-context' is missing"),
+        ("token: CANARY: x", "it is no YAML: mapping values are not allowed here"),
+    ],
+)
+def test_a_kubeconfig_that_is_none(run_stack: Run, raw: dict[str, Any], given: str, says: str) -> None:
+    raw["cluster"] = {"kind": "existing", "kubeconfig_secret": "kubeconfig"}
+    with pytest.raises(pulumi.RunError) as caught:
+        run_stack(raw, {**SECRETS, "kubeconfig": given})
+    assert str(caught.value).startswith("what the setting cluster gives is no complete kubeconfig")
+    assert says in str(caught.value)
+    assert "CANARY" not in str(caught.value)
+
+
 def test_a_secret_among_settings(run_stack: Run, raw: dict[str, Any]) -> None:
     """The engine decrypts a whole area that holds one secret value; it would be shown with every error."""
     with pytest.raises(pulumi.RunError, match="cluster: holds a secret"):
