@@ -52,6 +52,12 @@ class LeaseTiming:
         """How long a renewal entitles to act, counted from before it was sent."""
         return self.duration_seconds - self.renew_seconds
 
+    @property
+    def stand_back_seconds(self) -> float:
+        """Who lost the Lease waits this long before it tries again: by then a rival has had its turn. Else one that can
+        take the Lease and not renew it would lead in fits for ever."""
+        return self.duration_seconds - self.hold_seconds + self.renew_seconds + 2 * RETRY_SECONDS
+
 
 @dataclass(slots=True)
 class LeaseHandle:

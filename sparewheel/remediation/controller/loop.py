@@ -145,7 +145,8 @@ class Controller:
         await task
 
     async def _lead_once(self) -> None:
-        """Wait for the lease, lead until it is lost."""
+        """Wait for the lease, lead until it is lost, then let others go first."""
+        lost = False
         log.info("event=standby identity=%s", self.identity)
         try:
             async with held(
@@ -167,6 +168,7 @@ class Controller:
         except LeaseLostError as error:
             log.warning("event=lease_lost identity=%s error=%s", self.identity, error)
             self.scout.api_failed()
+            lost = True
         finally:
             self._handle = None
             self.intake.at_work = False
@@ -174,3 +176,5 @@ class Controller:
             self.state.let_all_go()
             self.dispatch.failures.clear()
             await self.pool_leases.drop_all()
+        if lost:
+            await self.clock.sleep(self.timing.stand_back_seconds)
