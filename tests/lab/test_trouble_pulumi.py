@@ -109,6 +109,12 @@ WRONG: list[tuple[str, Change, str]] = [
     ("secret", lambda c: c["sparewheel:remediation"]["routes"][0].update(url_secret="no-such"), "url_secret:"),
     ("address", lambda c: c["sparewheel:pools"][0]["backend"]["machines"][1].pop("ssh"), "machines.1.ssh:"),
     ("kubeconfig", lambda c: c["sparewheel:cluster"].update(command="false"), "running 'false'"),
+    ("area", lambda c: c.update({"sparewheel:pool": c.pop("sparewheel:pools")}), "did you mean pools?"),
+    ("years", lambda c: c["sparewheel:pools"][0].update(drain_deadline_seconds=10**15), "drain_deadline_seconds:"),
+    ("overlap", lambda c: c["sparewheel:storage"]["home"].update(path="/srv/common"), "in the folder of home"),
+    ("folder", lambda c: c.update(
+        {"sparewheel:cluster": {"kind": "existing", "kubeconfig_path": "/etc"}}), "cat: /etc: Is a directory"),
+    ("garbage", lambda c: c["sparewheel:cluster"].update(command="echo hello"), "no complete kubeconfig"),
 ]  # fmt: skip
 
 
