@@ -107,6 +107,26 @@ async def test_a_host_that_hangs_in_the_helpers_reboot_gets_no_second_one() -> N
         assert power_cycles(world) == 0
 
 
+async def test_while_another_drives_the_pool_the_power_cycle_waits() -> None:
+    """The replacement would wait for the same lease."""
+    world = power_world(OFF, silent=True)
+
+    async def drive(_pool: str) -> str:
+        return "another driver of the pool"
+
+    async with playing(world) as controller:
+        await training(world)
+        free, controller.ports.drive = controller.ports.drive, drive
+        world.break_gpu("gpu-1", code="UVM_FATAL", action=Action.REBOOT)
+        await asyncio.sleep(150)
+        assert "another driver of the pool" in world.record().status.waiting_for
+        assert taken(world) == []
+        controller.ports.drive = free
+        await healed(world, 120)
+        assert taken(world) == [(REBOOT, RungResult.SUCCEEDED)]
+        assert world.capacity.log == [("reboot", "gpu-1")], "and no spare is touched"
+
+
 async def test_a_backend_that_refuses_leads_to_the_replacement() -> None:
     world = power_world(silent=True)
     async with playing(world):

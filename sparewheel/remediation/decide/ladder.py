@@ -177,7 +177,7 @@ def how_it_ended(rung: RungRecord, health: HealthView | None, ill: str, now: dat
         return Ended(RungResult.TIMED_OUT, ill if done else "no other boot reports" if _reboot(rung) else ill)
     begun = answer is not None or rung.sent_at is not None
     if not begun and not done and rung.withdrawn_at is None and waited >= SILENT_SECONDS:
-        return _unheard(asked=asked)
+        return _unheard(rung, asked=asked)
     return _withdrawn(rung, ill, now, begun=begun, done=done)
 
 
@@ -188,9 +188,11 @@ def _reboot(rung: RungRecord) -> bool:
     return rung.kind is NodeActionKind.REBOOT
 
 
-def _unheard(*, asked: bool) -> Ended:
+def _unheard(rung: RungRecord, *, asked: bool) -> Ended:
     if asked:
         return Ended(RungResult.SILENT, "the node's helper did not answer; does one run beside its agent?")
+    if rung.by is RebootBy.BACKEND:
+        return Ended(RungResult.NOT_ASKED, "something held it up for too long: the pool's lease or a veto")
     return Ended(RungResult.NOT_ASKED, "the request could not be written in time")
 
 

@@ -61,6 +61,8 @@ async def act(incident: Incident) -> bool:
 async def take(incident: Incident, rung: RungRecord) -> bool:
     """Journal the rung, everything looked at afresh; the next look asks for it. A node has one healer."""
     await healer.we_alone(incident)
+    if rung.by is RebootBy.BACKEND:
+        await _drive(incident)  # its time begins with the journal's line
     await incident.recheck(spare=False)
     return await incident.update(take_rung(rung))
 
@@ -85,9 +87,7 @@ async def ask(incident: Incident, rung: RungRecord) -> bool:
 async def power_cycle(incident: Incident, rung: RungRecord) -> bool:
     """The capacity backend reboots the host. Told once, whatever comes of it: only another boot says that it did."""
     host = await _host_of(incident)
-    held_up = await incident.ports.drive(incident.record.spec.pool)
-    if held_up:
-        raise PreconditionError(f"{incident.name} waits for {held_up}")
+    await _drive(incident)
     await incident.recheck(spare=False)
     if host is None:
         return await finish(incident, rung, Ended(RungResult.REFUSED, "the node is no host of the pool"))
@@ -106,6 +106,13 @@ async def power_cycle(incident: Incident, rung: RungRecord) -> bool:
     except CapacityError as error:
         return await finish(incident, rung, Ended(RungResult.REFUSED, str(error)[:300]))
     return False
+
+
+async def _drive(incident: Incident) -> None:
+    """Whoever holds the pool's lease has its hosts in hand."""
+    held_up = await incident.ports.drive(incident.record.spec.pool)
+    if held_up:
+        raise PreconditionError(f"{incident.name} waits for {held_up}")
 
 
 async def _host_of(incident: Incident) -> str | None:
