@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from sparewheel.api.gpu_pool import MAX_GRACE_SECONDS
 from stacks.base import AbsoluteFile, Area, SecretName
 from stacks.routes import MailAddress
+from stacks.slurm_keys import why_unknown
 from stacks.ssh_keys import why_no_key
 
 OURS: Final = {
@@ -157,6 +158,14 @@ class Slurm(Area):
                     msg = f"{found[0]} is the platform's own setting: {found[1]}"
                     raise ValueError(msg)
         return lines
+
+    @model_validator(mode="after")
+    def _known_to_slurm(self) -> Self:
+        wrong = next((found for line in self.extra_conf if (found := why_unknown(line, self.version))), "")
+        if wrong:
+            msg = f"extra_conf: {wrong}"
+            raise ValueError(msg)
+        return self
 
     @field_validator("scheduler_parameters")
     @classmethod
