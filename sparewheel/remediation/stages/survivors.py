@@ -199,8 +199,13 @@ async def free(incident: Incident) -> None:
 
 
 async def drop(incident: Incident) -> None:
-    """The incident ends. A hold that can't be deleted now ends by itself."""
+    """The incident ends, also with a hold that was lifted and made again. One that can't be deleted ends by itself."""
+    status = incident.record.status
+    lifted = status.replacement.lifted_at is not None and status.replacement.struck_again_at is None
+    if lifted or not status.owned.held_nodes:
+        return
     try:
-        await free(incident)
+        incident.lead()
+        await incident.ports.slurm.delete_reservation(hold_name(incident.name))
     except SlurmError as error:
         log.warning("%s: its hold stays until it ends by itself: %s", incident.name, error)
