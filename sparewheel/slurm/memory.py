@@ -123,7 +123,7 @@ class MemorySlurm(MemoryScheduler):
 
     def cancel(self, job_id: int) -> None:
         job = self.job_table[job_id]
-        job.state, job.end_time, job.kept = "CANCELLED", self.clock.now(), []
+        job.state, job.end_time, job.kept, job.requeue_held = "CANCELLED", self.clock.now(), [], False
         self._settle()
 
     # ------------------------------------------------------------------ the port

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sparewheel.api.remediation import FenceKind, JobRecord, Remediation
+from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.progress import read_progress
 from sparewheel.remediation.decide.sentences import job_sentence
@@ -153,11 +153,14 @@ def follow(remediation: Remediation, record: JobRecord, view: JobView | Gone, no
 
 
 def _stopping(remediation: Remediation, record: JobRecord, now: datetime) -> Followed:
-    asks = remediation.status.fence in {FenceKind.REQUEUE, FenceKind.JOBS} and not record.not_requeued_reason
+    status = remediation.status
+    if status.outcome is Outcome.CANCELLED and status.fence is FenceKind.DRAIN:  # never told to end: it runs on
+        return Followed(record, (), record.model_copy(update={"closed": True}), 0.0)
+    asks = status.fence in {FenceKind.REQUEUE, FenceKind.JOBS} and not record.not_requeued_reason
     if asks and _may_ask(record, now):
         intent = record.model_copy(update={"requeue_asked_at": now})
         return Followed(intent, (JobAction.REQUEUE,), intent, 1.0)
-    return Followed(record, (), record, 5.0 if remediation.status.fence is FenceKind.DRAIN else 1.0)
+    return Followed(record, (), record, 5.0 if status.fence is FenceKind.DRAIN else 1.0)
 
 
 def still_to_requeue(record: JobRecord, view: JobView) -> bool:

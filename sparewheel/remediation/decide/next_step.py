@@ -90,9 +90,10 @@ def _before_the_fence(remediation: Remediation, seen: Observations, situation: S
     if remediation.spec.trigger is Trigger.NODE_REMOVED:
         return _fence_removed(remediation, seen.node, situation)
     if isinstance(seen.node, Gone) or seen.node.uid != remediation.spec.node_uid:
-        if remediation.status.owned.slurm_down:
-            return None
-        return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed or registered anew"),))
+        if not remediation.status.owned.slurm_down:
+            return NodeStep((Todo(NodeAction.SUPERSEDE, why="the node was removed or registered anew"),))
+        cordoned = isinstance(seen.node, NodeView) and about(remediation, seen.node)
+        return _fence(remediation, situation) if cordoned else None  # a fence that was cut off after its strike
     return _fence(remediation, situation)
 
 

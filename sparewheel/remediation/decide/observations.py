@@ -135,7 +135,8 @@ class JobView:
 
     @property
     def pending(self) -> bool:
-        return "PENDING" in self.states or bool(self.states & HELD_STATES)
+        held = self.states & HELD_STATES and "CANCELLED" not in self.states  # a hold's flag says nothing after that
+        return "PENDING" in self.states or bool(held)
 
     @property
     def held(self) -> bool:

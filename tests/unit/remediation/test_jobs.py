@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparewheel.api.remediation import FenceKind, JobRecord
+from sparewheel.api.remediation import FenceKind, JobRecord, Outcome
 from sparewheel.remediation.decide.jobs import JobAction, follow, still_to_requeue, victims, why_not
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.progress import read_progress
@@ -210,9 +210,19 @@ def test_a_job_that_fails_in_the_second_strike_is_requeued_long_after_the_first(
     assert follow(record, struck_twice, failed, at(603)).actions == (JobAction.REQUEUE,)
 
 
-def test_a_cancelled_job_needs_nothing() -> None:
-    new, actions = look(record(), job(states={"CANCELLED"}, end_time=at(4)))
+@pytest.mark.parametrize("flag", [set[str](), {"REQUEUE_HOLD"}])
+def test_a_cancelled_job_needs_nothing(flag: set[str]) -> None:
+    new, actions = look(record(), job(states={"CANCELLED", *flag}, end_time=at(4)))
     assert (new.closed, actions, new.not_requeued_reason) == (True, (), "")
+
+
+def test_a_job_that_was_only_drained_around_runs_on_once_the_incident_is_called_off() -> None:
+    incident = fenced(jobs=[record()])
+    incident.status.fence = FenceKind.DRAIN
+    assert not follow(incident, record(), job(), at(2)).record.closed
+    incident.status.outcome = Outcome.CANCELLED
+    followed = follow(incident, record(), job(), at(3))
+    assert (followed.record.closed, followed.actions, followed.record.message) == (True, (), "")
 
 
 def test_a_job_that_ends_again_is_followed_no_further() -> None:
