@@ -19,7 +19,7 @@ from policies.rules import RULES
 from policies.rules.workloads import host_access
 from policies.settings import FILE, Environment, load
 from policies.values import spec
-from tests.components.conftest import KEY, MANIFESTS, ROOT, SECRETS, Run, production
+from tests.components.conftest import KEY, KUBECONFIG, MANIFESTS, ROOT, SECRETS, Run, production
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 GIVEN = Given(now=NOW, production=True, whole=True)
@@ -66,7 +66,7 @@ def config_of(name: str) -> dict[str, Any]:
 def test_the_example_of_an_environment_is_one_to_follow(run_stack: Run) -> None:
     """Charts are unpacked by the engine alone, so the operator comes from manifests here."""
     config = {**config_of("crusoe"), "operator": {"kind": "manifests", "path": str(MANIFESTS)}}
-    secrets = {"kubeconfig": "CANARY-k", "crusoe-key": "CANARY-c", "oncall-url": "CANARY-url"}
+    secrets = {"kubeconfig": KUBECONFIG, "crusoe-key": "CANARY-c", "oncall-url": "CANARY-url"}
     found = registered(run_stack, config, secrets)
     assert findings(found, load(FILE, NAMES).of("crusoe")) == []
 
