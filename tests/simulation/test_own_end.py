@@ -39,3 +39,33 @@ async def test_a_job_that_a_fault_ended_is_the_faults() -> None:
         await asyncio.sleep(WINDOW_SECONDS + MARGIN_SECONDS + 15)
         assert "ended by itself" not in job.comment
         assert "the platform's fault" in job.comment
+
+
+async def test_an_incident_that_does_not_list_the_job_delays_its_comment_and_no_more() -> None:
+    """Its fault comes too late to have ended the job, and before anything was said."""
+    world = World()
+    async with playing(world):
+        job = await training(world, comment="mine")
+        world.slurm.end_job(7, exit_code=3)
+        await asyncio.sleep(WINDOW_SECONDS + MARGIN_SECONDS - 2)
+        world.break_gpu("gpu-1")
+        await healed(world)
+        assert not world.record().status.jobs
+        await until(lambda: "ended by itself with exit code 3" in job.comment, 30)
+        assert "nothing of the platform failed" in job.comment
+        assert job.held
+
+
+async def test_a_fault_of_a_dry_run_is_told_as_a_doubt() -> None:
+    """Nobody judged whether it ended the job, so nothing is said to be sure."""
+    world = World()
+    world.put_pool(dry_run=True)
+    async with playing(world):
+        job = await training(world)
+        world.slurm.end_job(7, exit_code=3)
+        await asyncio.sleep(5)
+        world.break_gpu("gpu-1")
+        await until(lambda: "about then node gpu-1 failed: XID 79" in job.comment, 90)
+        assert "the job's own" not in job.comment
+        assert "scontrol release 7" in job.comment
+        assert job.held

@@ -9,7 +9,15 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sparewheel.remediation.controller.state import State
-from sparewheel.remediation.decide.own_end import MARGIN_SECONDS, ended_by_itself, own_end_sentence, touched, unhandled
+from sparewheel.remediation.decide.own_end import (
+    MARGIN_SECONDS,
+    OwnEnd,
+    claimable,
+    doubts,
+    ended_by_itself,
+    is_told,
+    own_end_sentence,
+)
 from sparewheel.remediation.decide.sentences import with_comment
 from sparewheel.remediation.stages.incident import Ports
 from sparewheel.remediation.stages.views import job_view
@@ -25,11 +33,12 @@ class _Attempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """When the attempt was first seen held, and the Slurm nodes that it ran on; none where that is not known."""
+    """When the attempt was first seen held, and where it ran; none where that is not known."""
 
     monotonic_seconds: float
     time: datetime
     nodes: frozenset[str]
+    hosts: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -39,27 +48,30 @@ class OwnEnds:
     _held: dict[_Attempt, _Held] = field(default_factory=dict[_Attempt, _Held])
 
     async def look(self, jobs: Sequence[SlurmJob]) -> None:
-        """One look at all jobs. A fault gets its whole time to claim a job first. Raises SlurmUnavailableError."""
+        """One look at all jobs. A fault gets its whole time to claim a job first, and an open incident on the job's
+        nodes until it ends. Raises SlurmUnavailableError.
+        """
         clock, window = self.state.clock, self.state.policy_spec.crashed_job_window_seconds
         held = {_Attempt(v.job_id, v.restart_count): v for v in map(job_view, jobs) if ended_by_itself(v)}
         self._held = {attempt: self._held.get(attempt) or self._seen_now(attempt) for attempt in held}
+        wait = timedelta(seconds=window + MARGIN_SECONDS)
         incidents = await self.state.incidents()
-        faults = [fault for health in self.state.healths.values() for fault in health.status.faults]
+        reports = ((node, health.status.faults) for node, health in self.state.healths.items())
+        faults = {node: reported for node, reported in reports if reported}
         for attempt, job in held.items():
             seen = self._held[attempt]
-            since = seen.time - timedelta(seconds=window + MARGIN_SECONDS)
+            end = OwnEnd(job.job_id, seen.nodes, seen.hosts, seen.time - wait, seen.time + wait)
             waited = clock.monotonic_seconds() - seen.monotonic_seconds
-            if waited < window + MARGIN_SECONDS or unhandled(faults, since):
+            if waited < wait.total_seconds() or is_told(job) or claimable(end, incidents):
                 continue
-            if touched(job.job_id, seen.nodes, incidents, since):
-                continue
-            comment = with_comment(job.comment, own_end_sentence(job))
-            if comment != job.comment and self.ports.leading():
-                await self._write(job.job_id, comment)
+            if self.ports.leading():
+                sentence = own_end_sentence(job, doubts(end, incidents, faults))
+                await self._write(job.job_id, with_comment(job.comment, sentence))
 
     def _seen_now(self, attempt: _Attempt) -> _Held:
-        clock = self.state.clock
-        return _Held(clock.monotonic_seconds(), clock.now(), self.state.nodes_of_job(attempt.job_id))
+        clock, nodes, places = self.state.clock, self.state.nodes_of_job(attempt.job_id), self.state.places()
+        hosts = frozenset(places.get(node, node) for node in nodes)
+        return _Held(clock.monotonic_seconds(), clock.now(), nodes, hosts)
 
     async def _write(self, job_id: int, comment: str) -> None:
         try:
