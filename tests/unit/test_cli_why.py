@@ -96,6 +96,28 @@ def test_what_is_said_of_a_job_in_no_record(restarts: int | None, states: set[st
     assert ("by itself" in text) == (says == "it ended by itself")
 
 
+def test_a_job_that_slurm_holds_for_its_own_end_says_how_and_what_to_do() -> None:
+    text = untouched_words(7, 2, {"PENDING", "REQUEUE_HOLD"}, own_end="exit code 3")
+    assert "Attempt 1 ended by itself with exit code 3; Slurm requeued the job and holds it" in text
+    assert "Fix what it runs and `scontrol release 7`" in text
+    assert "somebody requeued it" not in text
+
+
+def test_a_job_that_slurm_holds_for_another_reason_says_which() -> None:
+    text = untouched_words(7, 5, {"PENDING"}, held="JobHoldMaxRequeue")
+    assert "requeued it 5 times" in text
+    assert "and holds it (JobHoldMaxRequeue; `scontrol release 7` lets it start)" in text
+
+
+@pytest.mark.parametrize("exit_code", [0, 3])
+async def test_a_hold_is_the_jobs_own_end_where_that_was_non_zero(exit_code: int) -> None:
+    slurm = MemorySlurm()
+    slurm.submit(MemoryJob(7, restart_count=1, held=True, requeue_held=True, state_reason="JobHeldUser"))
+    slurm.job_table[7].exit_code = exit_code
+    found = await job_look.look(slurm, 7)
+    assert (found["ownEnd"], found["held"]) == ("exit code 3" if exit_code else "", "JobHeldUser")
+
+
 async def test_slurm_is_asked_about_the_one_job() -> None:
     slurm = MemorySlurm()
     slurm.submit(MemoryJob(7, restart_count=3))

@@ -136,4 +136,5 @@ async def untouched(kube: KubeClient, job_id: int) -> str:
         return untouched_words(job_id, None, frozenset(), str(error))
     if not found:
         return untouched_words(job_id, None, frozenset(), "slurmctld does not know it, or no longer")
-    return untouched_words(job_id, found["restarts"], frozenset(found["states"]))
+    words = {"own_end": found.get("ownEnd", ""), "held": found.get("held", "")}  # an older controller says neither
+    return untouched_words(job_id, found["restarts"], frozenset(found["states"]), **words)

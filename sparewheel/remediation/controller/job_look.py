@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from sparewheel.remediation.controller.settings import read_settings
+from sparewheel.remediation.decide.own_end import ended_by_itself, exit_words
+from sparewheel.remediation.stages.views import job_view
 from sparewheel.slurm.port import Slurm, SlurmError, SlurmNotFoundError
 
 
@@ -21,7 +23,10 @@ async def look(slurm: Slurm, job_id: int) -> dict[str, Any]:
         job = await slurm.job(job_id)
     except SlurmNotFoundError:
         return {}
-    return {"restarts": job.restart_count, "states": sorted(job.states)}
+    view = job_view(job)
+    own_end = exit_words(view) if ended_by_itself(view) else ""
+    held = view.state_reason if view.held else ""
+    return {"restarts": job.restart_count, "states": sorted(job.states), "ownEnd": own_end, "held": held}
 
 
 async def main(arguments: list[str]) -> int:

@@ -172,6 +172,7 @@ HELD_REASONS = frozenset(
         "held_user",
         "held_admin",
         "job_requeued_in_held_state",
+        "jobholdmaxrequeue",
     }
 )
 
