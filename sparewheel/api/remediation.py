@@ -107,6 +107,9 @@ class JobRecord(ApiModel):
     """Why the job does not come back by itself; empty when it does. Shown to its user as it stands."""
     crashed_by_itself: bool = False
     """The job ended between the fault and the fence, so Slurm did not requeue it and the controller had to."""
+    ended_with: str = ""
+    """How it had ended (``exit code 3``), where it ended by itself before anybody listed the jobs: the fault may have
+    been the cause, and is taken for it."""
     requeue_asked_at: Time | None = None
     """When the controller asked Slurm to requeue the job, or to release the hold of one that Slurm requeued held."""
     message: str = ""

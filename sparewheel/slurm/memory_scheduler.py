@@ -53,6 +53,7 @@ class MemoryScheduler:
         job.state, job.nodes, job.state_reason = "PENDING", [], "" if expedite else "BeginTime"
         job.begin_seconds = self.clock.monotonic_seconds() + delay
         job.restart_count += 1
+        job.submit_time = self.clock.now()
 
     def _settle(self) -> None:
         """Let what is due by the clock happen: savers finish, pending jobs start."""

@@ -37,8 +37,25 @@ async def test_a_job_that_a_fault_ended_is_the_faults() -> None:
         world.break_gpu("gpu-1")
         await healed(world)
         await asyncio.sleep(WINDOW_SECONDS + MARGIN_SECONDS + 15)
-        assert "ended by itself" not in job.comment
-        assert "the platform's fault" in job.comment
+        assert "the job's own" not in job.comment
+        assert "Attempt 0 ended by itself at " in job.comment
+        assert " with exit code 137, 20 s before it was seen that node gpu-1 failed: XID 79" in job.comment
+        assert "taken to be the node's doing" in job.comment
+
+
+async def test_a_job_that_fails_by_itself_again_after_the_fault_says_how_to_release_it() -> None:
+    world = World()
+    async with playing(world):
+        job = await training(world)
+        world.slurm.end_job(7, exit_code=3)
+        await asyncio.sleep(5)
+        world.break_gpu("gpu-1")
+        await until(lambda: job.restart_count == 1 and job.state == "RUNNING", 60)
+        world.slurm.end_job(7, exit_code=3)
+        await until(lambda: "attempt 1 ended by itself with exit code 3" in job.comment, 60)
+        assert "`scontrol release 7` lets it start again" in job.comment
+        assert "ubmit it again" not in job.comment
+        assert job.held
 
 
 async def test_an_incident_that_does_not_list_the_job_delays_its_comment_and_no_more() -> None:

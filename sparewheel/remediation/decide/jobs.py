@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from sparewheel.api.remediation import FenceKind, JobRecord, Outcome, Remediation
 from sparewheel.remediation.decide.observations import Gone, JobView
+from sparewheel.remediation.decide.own_end import exit_words
 from sparewheel.remediation.decide.progress import read_progress
 from sparewheel.remediation.decide.sentences import job_sentence
 from sparewheel.remediation.decide.treated import faults_of
@@ -62,7 +63,8 @@ def victims(
         elif job.job_id in remembered and job.restart_count > 0 and _left_again(job, on_node=on_node, since=since):
             nodes = remembered[job.job_id] or frozenset({slurm_node})
             before = replace(job, nodes=nodes, hosts=tuple(sorted(places.get(node, node) for node in nodes)))
-            found.append(_record(before, crashed=True, attempt=job.restart_count - 1, stopped=fault_seen))
+            stopped = _requeued_between(job, since, fault_seen) or fault_seen
+            found.append(_record(before, crashed=True, attempt=job.restart_count - 1, stopped=stopped))
     running = {job.job_id for job in found if not job.crashed_by_itself}
     whole = {job.het_job_id for job in known if job.het_job_id is not None and job.job_id in running}
     parts = [job for job in known if job.het_job_id in whole and job.job_id not in running]
@@ -92,6 +94,12 @@ def _left_again(job: JobView, *, on_node: bool, since: datetime) -> bool:
     return not on_node and "RUNNING" in job.states and job.start_time is not None and job.start_time >= since
 
 
+def _requeued_between(job: JobView, since: datetime, until: datetime) -> datetime | None:
+    """Slurm requeues a job when it ends by itself, and says when, in whole seconds."""
+    at = job.submit_time if job.pending else None
+    return at if at is not None and since <= at < until else None
+
+
 def _failed(job: JobView) -> bool:
     """Ended non-zero, and not because its user said so."""
     if not job.ended or "CANCELLED" in job.states:
@@ -112,6 +120,7 @@ def _record(job: JobView, *, crashed: bool, attempt: int, stopped: datetime | No
         stopping_at=stopped,
         not_requeued_reason=why_not(job, crashed=crashed),
         crashed_by_itself=crashed,
+        ended_with=exit_words(job) if crashed and job.ended_badly else "",
     )
 
 
@@ -182,7 +191,7 @@ def _pending(remediation: Remediation, record: JobRecord, view: JobView, now: da
         intent = record.model_copy(update=update)
         return Followed(intent, (JobAction.RELEASE, JobAction.PRIORITISE), intent, 1.0)
     first = record.requeued_at is None
-    reason = f"it is held ({view.state_reason or 'by its user or an administrator'})" if view.held else ""
+    reason = _why_held(record, view) if view.held else ""
     update = {"requeued_at": record.requeued_at or now, "not_requeued_reason": reason}
     new = record.model_copy(update=update)
     new.message = job_sentence(remediation, new)
@@ -199,6 +208,13 @@ def _slurm_holds_it(remediation: Remediation, record: JobRecord, view: JobView, 
     # It ran when it was listed, and ended before the strike reached it.
     ended = view.held_by_requeue and view.ended_badly and view.restart_count > record.attempt_before
     return ended and _within_strike(remediation, record, view, now)
+
+
+def _why_held(record: JobRecord, view: JobView) -> str:
+    if view.held_by_requeue and view.ended_badly and view.restart_count > record.attempt_before + 1:
+        end = f"attempt {view.restart_count - 1} ended by itself with {exit_words(view)}"
+        return f"{end}, and Slurm holds it until what it runs is mended"
+    return f"it is held ({view.state_reason or 'by its user or an administrator'})"
 
 
 def _pending_pace(record: JobRecord, now: datetime) -> float:

@@ -123,6 +123,8 @@ class JobView:
     array: bool = False
     het_job_id: int | None = None
     """Of a part of a heterogeneous job: the job's, which is its first part's."""
+    submit_time: datetime | None = None
+    """Of a job that was requeued: when that was."""
     start_time: datetime | None = None
     end_time: datetime | None = None
     extra: str = ""

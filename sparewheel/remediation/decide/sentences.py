@@ -74,7 +74,20 @@ def job_sentence(remediation: Remediation, job: JobRecord, ending: str = "") -> 
     if job.strike > 1:
         cause = f"the spare that it ran on was given up, after {cause}"
     first = f"Attempt {job.attempt_before} ended{at} because {cause}{blame}."
+    if job.crashed_by_itself and job.ended_with:
+        first = _ended_by_itself(remediation, job, cause)
     return f"{first} {_goes_on(job, ending)}"
+
+
+def _ended_by_itself(remediation: Remediation, job: JobRecord, cause: str) -> str:
+    """What is known, and what is only taken to be so: nobody saw the fault end the job."""
+    fault, when = remediation.spec.fault.first_seen, job.stopping_at
+    at, relation = "", f"about when {cause}"
+    if when is not None and when < fault and job.strike == 1:
+        seconds = max(1, round((fault - when).total_seconds()))
+        at, relation = f" at {clock(when)}", f"{seconds} s before it was seen that {cause}"
+    taken = "it is taken to be the node's doing and not the job's"
+    return f"Attempt {job.attempt_before} ended by itself{at} with {job.ended_with}, {relation}; so {taken}."
 
 
 def _goes_on(job: JobRecord, ending: str) -> str:
@@ -86,6 +99,9 @@ def _goes_on(job: JobRecord, ending: str) -> str:
             else "began again at the beginning, because it found no checkpoint"
         )
         return f"Attempt {job.attempt_after} {origin} (first new step {clock(job.resumed_at)}{where})."
+    if job.not_requeued_reason and job.requeued_at is not None and not job.closed:
+        release = f"`scontrol release {job.job_id}` lets it start again"
+        return f"It does not come back by itself: {job.not_requeued_reason}. {release}."
     if job.not_requeued_reason:
         return f"It does not come back by itself: {job.not_requeued_reason}. Submit it again if it is still wanted."
     if ending:

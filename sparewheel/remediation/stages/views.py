@@ -127,6 +127,7 @@ def job_view(job: SlurmJob, places: Mapping[str, str] | None = None) -> JobView:
         exit_signal=job.exit_signal,
         array=bool(job.array_job_id),
         het_job_id=job.het_job_id,
+        submit_time=job.submit_time,
         start_time=job.start_time,
         end_time=job.end_time,
         extra=job.extra,

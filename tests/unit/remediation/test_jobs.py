@@ -12,6 +12,7 @@ from sparewheel.api.remediation import FenceKind, JobRecord, Outcome
 from sparewheel.remediation.decide.jobs import JobAction, follow, still_to_requeue, victims, why_not
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.progress import read_progress
+from sparewheel.remediation.decide.sentences import clock, job_sentence
 from tests.support.incidents import at, fenced, job
 
 PLACES = {"gpu-0": "host-a", "gpu-1": "host-b"}
@@ -100,6 +101,19 @@ def follow_text(record: JobRecord) -> str:
     return follow(fenced(jobs=[record]), record, job(states={"NODE_FAIL"}, end_time=at(2)), at(3)).record.message
 
 
+@pytest.mark.parametrize(("requeued", "stopped"), [(-12.0, -12.0), (-500.0, 0.0), (3.0, 0.0), (None, 0.0)])
+def test_a_job_that_slurm_requeued_ended_when_it_was_requeued(requeued: float | None, stopped: float) -> None:
+    when = at(requeued) if requeued is not None else None
+    view = job(states={"PENDING"}, nodes=frozenset[str](), restart_count=1, exit_code=3, submit_time=when)
+    (listed,) = found(view, remembered={7: frozenset({"gpu-0"})})
+    assert (listed.stopping_at, listed.ended_with) == (at(stopped), "exit code 3")
+    text = job_sentence(fenced(jobs=[listed]), listed)
+    assert text.startswith("Attempt 0 ended by itself ")
+    known = f"at {clock(at(-12))} with exit code 3, 12 s before it was seen that node gpu-7 failed"
+    assert (known in text) == (requeued == -12.0)
+    assert "; so it is taken to be the node's doing and not the job's." in text
+
+
 # -------------------------------------------------------------------- following
 def record(**fields: Any) -> JobRecord:
     return JobRecord.model_validate({"job_id": 7, "user": "ada", "expedited": True, "stopping_at": at(1), **fields})
@@ -176,12 +190,19 @@ def test_a_job_that_ended_between_the_list_and_the_strike_is_released_too() -> N
     assert "held (JobHeldUser)" in late.message
 
 
-@pytest.mark.parametrize("fields", [{"requeued_at": at(3), "requeue_asked_at": at(2)}, {"attempt_before": -1}])
-def test_a_job_that_is_back_and_held_again_is_left_to_its_user(fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"requeued_at": at(3), "requeue_asked_at": at(2)}, "it is held (JobHeldUser)"),
+        ({"attempt_before": -1}, "attempt 0 ended by itself with exit code 137"),
+    ],
+)
+def test_a_job_that_is_back_and_held_again_is_left_to_its_user(fields: dict[str, Any], why: str) -> None:
     """Held by hand while it waits, or ended again by a bug of its own: releasing it for ever helps nobody."""
     new, actions = look(record(crashed_by_itself=True, **fields), job(**HELD_BY_SLURM, restart_count=1), 60)
     assert actions == ()
-    assert "held (JobHeldUser)" in new.message
+    assert why in new.message
+    assert "`scontrol release 7` lets it start again" in new.message
 
 
 def test_a_job_held_by_its_user_stays_held_and_says_so() -> None:
