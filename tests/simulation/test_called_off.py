@@ -95,7 +95,7 @@ async def test_an_uncordon_in_the_middle_of_the_drain(by_uncordon: bool) -> None
     async with playing(world):
         await training(world, save_seconds=50.0)
         world.break_gpu("gpu-1")
-        await until(lambda: "save within their grace" in waits_for(world))
+        await until(lambda: "grace ends" in waits_for(world))
         if by_uncordon:
             body = world.node("gpu-1")
             body["spec"]["unschedulable"] = False
@@ -192,7 +192,7 @@ async def test_a_pool_paused_in_the_middle_holds_and_goes_on() -> None:
     async with playing(world):
         await training(world, save_seconds=50.0)
         world.break_gpu("gpu-1")
-        await until(lambda: "save within their grace" in waits_for(world))
+        await until(lambda: "grace ends" in waits_for(world))
         world.put_pool(paused=True)
         await until(lambda: waits_for(world) == "pool gpu, which is paused")
         await asyncio.sleep(120)

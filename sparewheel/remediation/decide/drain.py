@@ -9,10 +9,13 @@ from datetime import datetime, timedelta
 from sparewheel.api.remediation import FenceKind, NodeStage, Remediation
 from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView, SlurmNodeView
 from sparewheel.remediation.decide.record import stage_record
+from sparewheel.remediation.decide.sentences import clock
 from sparewheel.remediation.decide.times import seconds_since
 
 FRESH_SECONDS = 15.0
 """An agent's report heard longer ago than this says nothing about the processes of now."""
+MAX_JOBS = 3
+"""So many are named."""
 STUCK_SECONDS = 60.0
 """A pod this long past its deletion time, under a kubelet that says it is alive, counts as stuck too."""
 
@@ -49,7 +52,19 @@ def jobs_gate(
     left = remediation.spec.grace_seconds - seconds_since(struck, now, fenced_seconds_ago)
     if left <= 0:
         return Gate(open=True, why="the grace is over")
-    return Gate(open=False, why="the jobs to save within their grace", look_again_seconds=min(1.0, left))
+    why = _saving_words(remediation, health, struck)
+    return Gate(open=False, why=why, look_again_seconds=min(1.0, left))
+
+
+def _saving_words(remediation: Remediation, health: HealthView | None, struck: datetime) -> str:
+    """Whom it waits for, where the agent knows, and until when."""
+    spec = remediation.spec
+    until = f"grace ends {clock(struck + timedelta(seconds=spec.grace_seconds))}"
+    alive = sorted(health.jobs_alive or ()) if health is not None and _current(health) else []
+    if not alive:
+        return f"the jobs to save; {until}"
+    listed = ", ".join(str(job) for job in alive[:MAX_JOBS]) + (" and others" if len(alive) > MAX_JOBS else "")
+    return f"job{'' if len(alive) == 1 else 's'} {listed} to end: processes still run on {spec.node}; {until}"
 
 
 def _drained_gate(remediation: Remediation, slurm: SlurmNodeView | None) -> Gate:
@@ -86,13 +101,11 @@ def still_running(remediation: Remediation) -> bool:
 
 def agent_says_gone(health: HealthView | None) -> bool:
     """A report heard after the fence, heard just now, that could look and saw no job process."""
-    return (
-        health is not None
-        and health.heard_since_fence
-        and health.heard_seconds_ago <= FRESH_SECONDS
-        and health.jobs_alive is not None
-        and not health.jobs_alive
-    )
+    return health is not None and _current(health) and health.jobs_alive is not None and not health.jobs_alive
+
+
+def _current(health: HealthView) -> bool:
+    return health.heard_since_fence and health.heard_seconds_ago <= FRESH_SECONDS
 
 
 def evictable(pods: Iterable[PodView], agent_app: str, *, vetoing: bool = False) -> list[PodView]:

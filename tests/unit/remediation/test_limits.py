@@ -11,6 +11,7 @@ from sparewheel.api.remediation import FenceKind, JobRecord, NodeStage, Outcome,
 from sparewheel.remediation.decide.budget import FleetLimits, allowed, holds_slot, replacement_refused
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
 from sparewheel.remediation.decide.observations import HealthView, PodView, SlurmNodeView
+from sparewheel.remediation.decide.sentences import clock
 from tests.support.incidents import at, claimed, fenced, node, pool, remediation, stage, worker
 
 
@@ -137,6 +138,17 @@ def test_the_agents_word_is_taken_only_fresh_after_the_fence_and_when_it_could_l
 
 def test_the_grace_is_given_whole_and_then_over() -> None:
     assert not jobs_gate(fenced(struck=1.0), None, None, at(60.9)).open
+
+
+def test_the_wait_for_the_grace_says_for_whom_and_until_when() -> None:
+    until = f"grace ends {clock(at(61))}"
+    assert jobs_gate(fenced(struck=1.0), None, None, at(2)).why == f"the jobs to save; {until}"
+    one = jobs_gate(fenced(struck=1.0), health(alive=frozenset({12})), None, at(2))
+    assert one.why == f"job 12 to end: processes still run on gpu-7; {until}"
+    many = jobs_gate(fenced(struck=1.0), health(alive=frozenset({4, 3, 2, 1})), None, at(2))
+    assert many.why.startswith("jobs 1, 2, 3 and others to end")
+    stale = health(alive=frozenset({12}), ago=60.0)
+    assert jobs_gate(fenced(struck=1.0), stale, None, at(2)).why == f"the jobs to save; {until}"
     assert jobs_gate(fenced(struck=1.0), None, None, at(61.0)).open
 
 
