@@ -21,6 +21,12 @@ Change = Callable[[RemediationStatus], RemediationStatus]
 
 ORDER: tuple[NodeStage, ...] = tuple(NodeStage)
 MAX_FOLDED_FAULTS = 50
+_UNDONE = {
+    Outcome.CANCELLED: "called off before it was done",
+    Outcome.SUPERSEDED: "not needed any more",
+    Outcome.FAILED: "given up before it was done",
+}
+"""What is said of a stage under way when an incident ends so."""
 
 
 def copy(status: RemediationStatus) -> RemediationStatus:
@@ -219,7 +225,10 @@ def close(outcome: Outcome, now: datetime, message: str, cancelled_by: str = "")
             return status
         new = copy(status)
         for record in new.stages:
-            record.ended_at = record.ended_at or max(now, record.started_at)
+            if record.ended_at is None:
+                record.ended_at = max(now, record.started_at)
+                if record.name is not NodeStage.CLOSED:
+                    record.message = record.message or _UNDONE.get(outcome, "")
         for rung in new.ladder.rungs:
             if rung.ended_at is None:
                 rung.ended_at, rung.result = max(now, rung.asked_at), RungResult.WITHDRAWN

@@ -39,6 +39,16 @@ changes = st.one_of(
 )
 
 
+def test_a_stage_that_was_under_way_when_the_incident_was_called_off_is_not_shown_as_done() -> None:
+    status = RemediationStatus(
+        stages=[stage(NodeStage.FENCED, 0, 1), stage(NodeStage.DRAINED, 1), stage(NodeStage.CLOSED, 9)]
+    )
+    for outcome, words in ((Outcome.CANCELLED, "called off before it was done"), (Outcome.HEALED, "")):
+        closed = journal.close(outcome, at(9), "end")(status)
+        assert [one.message for one in closed.stages] == ["", words, ""]
+        assert [one.ended_at for one in closed.stages] == [at(1), at(9), at(9)]
+
+
 @given(st.lists(changes, max_size=25))
 def test_the_journal_is_monotone(steps: list[journal.Change]) -> None:
     status = RemediationStatus()
