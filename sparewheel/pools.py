@@ -67,6 +67,11 @@ def parse_selector(text: str) -> tuple[str, str]:
     return key, value
 
 
+def place_of(error: YAMLError) -> str:
+    """What is wrong with a YAML text, and in which line."""
+    return " ".join(str(error).partition("To suppress")[0].split())
+
+
 def add_pool(path: Path, pool: NewPool) -> None:
     """Add ``pool`` to the stack's file at ``path``, in one step: the file is whole at every moment."""
     try:
@@ -79,8 +84,7 @@ def add_pool(path: Path, pool: NewPool) -> None:
     try:
         document = cast("Entry | None", yaml.load(text))  # pyright: ignore[reportUnknownMemberType]
     except YAMLError as error:
-        what = " ".join(str(error).partition("To suppress")[0].split())
-        raise PoolError(f"{path} is no YAML: {what}; set it right first") from error
+        raise PoolError(f"{path} is no YAML: {place_of(error)}; set it right first") from error
     config = cast("Entry | None", document.get("config")) if isinstance(document, dict) else None
     if not isinstance(config, dict):
         raise PoolError(f"{path} has no 'config:'; is it a stack's file?")
@@ -91,8 +95,9 @@ def add_pool(path: Path, pool: NewPool) -> None:
         raise PoolError(f"{path}: {KEY} isn't a list; write each pool as an item of it")
     entries = cast("list[Entry]", pools)
     try:
+        model = _model(path, pool, entries)
         _refuse(path, pool, entries)
-        entries.append(_entry(path, pool, entries))
+        entries.append(_entry(pool, model))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise PoolError(f"{path}: a pool there is incomplete; 'pulumi preview' says what is wrong with it") from error
     out = io.StringIO()
@@ -138,14 +143,18 @@ def _backend_of(entry: Entry) -> dict[str, Any]:
     return cast("dict[str, Any]", entry.get("backend") or {})
 
 
-def _entry(path: Path, pool: NewPool, entries: list[Entry]) -> Entry:
-    """The new item: the asked-for settings first, then what is taken over from ``like``."""
-    model: dict[str, Any] = {}
-    if pool.like is not None:
-        found = next((entry for entry in entries if entry.get("name") == pool.like), None)
-        if found is None:
-            raise PoolError(f"{path} has no pool {pool.like} to be like; pools there: {_names(entries)}")
-        model = {key: value for key, value in found.items() if key not in ("name", "size", "spares", "replace")}
+def _model(path: Path, pool: NewPool, entries: list[Entry]) -> Entry:
+    """What is taken over from ``like``."""
+    if pool.like is None:
+        return {}
+    found = next((entry for entry in entries if entry.get("name") == pool.like), None)
+    if found is None:
+        raise PoolError(f"{path} has no pool {pool.like} to be like; pools there: {_names(entries)}")
+    return {key: value for key, value in found.items() if key not in ("name", "size", "spares", "replace")}
+
+
+def _entry(pool: NewPool, model: Entry) -> Entry:
+    """The new item: the asked-for settings first, then the model's."""
     entry: Entry = {"name": pool.name, "size": pool.size, "spares": pool.spares}
     if pool.gpus_per_node is not None:
         entry["gpus_per_node"] = pool.gpus_per_node

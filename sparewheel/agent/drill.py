@@ -124,7 +124,8 @@ def main(arguments: list[str] | None = None) -> int:
     write_record(kernel_log, text_of(options.xid, options.pci or pci_of(options.gpu)), time.monotonic_ns() // 1000)
     number = BITES[options.bite]
     bitten = [pid for pid in pids if number is not None and strike(pid, number)]
-    print(f"XID {options.xid} written as a drill, {len(bitten)} processes bitten ({options.bite})")
+    processes = "1 process" if len(bitten) == 1 else f"{len(bitten)} processes"
+    print(f"XID {options.xid} written as a drill, {processes} bitten ({options.bite})")
     if options.bite == "hang" and bitten:
         sys.stdout.flush()
         keep_stopped(bitten)

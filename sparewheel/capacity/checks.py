@@ -58,7 +58,10 @@ async def check_host(
         return waits(f"Node {name} to register")
     boot = boot_id_of(node)
     if boot and boot == host.status.refused_boot_id and not repaired:
-        return refuses(f"it is the boot {boot} that was quarantined; repair or reboot it first")
+        return refuses(
+            f"it is the boot {boot} that was quarantined; repair or reboot it first (power off and on does), "
+            "or release it with --repaired if it was repaired without a reboot"
+        )
     if not is_ready(node):
         return waits(f"Node {name} to be Ready")
     wanted = pool.spec.gpus_per_node

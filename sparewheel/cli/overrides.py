@@ -14,6 +14,7 @@ from sparewheel.api.names import MEASURED_CODES, NODE_CODES
 from sparewheel.cli.common import CommandError
 from sparewheel.faults.catalogue import named_codes
 from sparewheel.faults.patterns import is_code_or_pattern
+from sparewheel.pools import place_of
 
 STACK_KEYS: Final = ("config", "sparewheel:remediation", "fault_overrides")
 POLICY_KEYS: Final = ("spec", "faultPolicies")
@@ -70,5 +71,7 @@ def _read(path: Path) -> Any:
         return YAML(typ="safe").load(path.read_text("utf-8"))  # pyright: ignore[reportUnknownMemberType]
     except OSError as error:
         raise CommandError(f"{path} can't be read: {error.strerror}") from error
-    except (UnicodeDecodeError, YAMLError) as error:
-        raise CommandError(f"{path} is no YAML; give a stack's file or a RemediationPolicy") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path} is no text; give a stack's file or a RemediationPolicy") from error
+    except YAMLError as error:
+        raise CommandError(f"{path} is no YAML: {place_of(error)}; set it right first") from error

@@ -66,8 +66,9 @@ async def test_no_spare_no_drill() -> None:
     world = World()
     async with playing(world):
         put_hosts(world, free=False)
-        with pytest.raises(CommandError, match="has no free spare"):
+        with pytest.raises(CommandError, match="has no free spare") as caught:
             await drill(world)
+        assert str(caught.value).count("has no free spare") == 1, "a reason that all nodes share is said once"
         assert world.records() == []
 
 

@@ -151,7 +151,7 @@ def test_overrides_of_a_stack_and_of_a_policy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: [", "is no YAML"),
+        ("a: 1\nb: [", "line 2, column"),
         ("a: 1", "has no 'config:'"),
         ("config: 3", "holds no settings"),
         ("config: {sparewheel:remediation: {fault_overrides: [1]}}", "isn't a list of"),

@@ -125,7 +125,8 @@ def test_nodes_that_another_pool_selects(path: Path) -> None:
         (replace(POOL, machines=[NewMachine("gpu-1", "x", "y")]), "in pool gpu already"),
         (replace(POOL, machines=[*POOL.machines, *POOL.machines], size=2), "given twice"),
         (replace(POOL, machines=()), "either machines or a node selector"),
-        (replace(POOL, like="gone"), "pools there: gpu"),
+        (replace(POOL, like="gone"), "no pool gone to be like; pools there: gpu"),
+        (replace(POOL, like="gone", machines=()), "no pool gone to be like; pools there: gpu"),
     ],
 )
 def test_refusals_leave_the_file_alone(path: Path, pool: NewPool, says: str) -> None:

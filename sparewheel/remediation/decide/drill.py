@@ -69,7 +69,7 @@ def pick(
     records: Sequence[Remediation],
     earlier: Sequence[NodeHealth],
 ) -> tuple[str | None, list[str]]:
-    """The first idle node by name, and why the others before it are none."""
+    """The first idle node by name, and why the others before it are none, each reason once."""
     reasons: list[str] = []
     for node in sorted(nodes, key=lambda node: node.name):
         if LABEL_POOL not in node.labels:
@@ -77,7 +77,8 @@ def pick(
         why = why_not_drill(node, pools, hosts, healths, records, earlier)
         if not why:
             return node.name, reasons
-        reasons.append(why)
+        if why not in reasons:
+            reasons.append(why)
     return None, reasons
 
 

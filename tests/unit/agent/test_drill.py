@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from sparewheel.agent import drill
 from sparewheel.faults.kmsg import parse_record
 from sparewheel.faults.lines import DRILL_PREFIX, LineReader
@@ -47,6 +49,17 @@ def test_without_ranks_every_task_is(tmp_path: Path) -> None:
     process(tmp_path, 11, SLURM_JOB_ID="1", SLURM_STEP_ID="0")
     process(tmp_path, 12, SLURM_JOB_ID="1", SLURM_STEP_ID="0")
     assert sorted(drill.victims(tmp_path, 3)) == [11, 12]
+
+
+def test_a_drill_says_how_many_it_bit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--xid", "79", "--host-root", str(tmp_path), "--kernel-log", "/kmsg", "--bite"]
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        process(tmp_path / "proc", victim.pid, SLURM_STEP_ID="0")
+        assert drill.main([*arguments, "silent"]) == 0
+        assert drill.main([*arguments, "crash"]) == 0
+        assert victim.wait(10) == -signal.SIGKILL
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(", ")[2] for line in said] == ["0 processes bitten (silent)", "1 process bitten (crash)"]
 
 
 def test_a_hung_process_stays_stopped_through_slurms_continue() -> None:

@@ -133,6 +133,7 @@ async def test_the_boot_that_was_quarantined_stays_out(scene: Scene) -> None:
     answer = await scene.answer()
     assert "stays quarantined: it is the boot" in answer
     assert "repair or reboot it first" in answer
+    assert "--repaired" in answer
     status = (await scene.host()).status
     assert (status.phase, status.claim) == (HostPhase.QUARANTINED, None)
     assert status.reason.startswith("XID 79: replace; not released: it is the boot")
