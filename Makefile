@@ -78,7 +78,7 @@ lab-down: ## Stop the data centre and wipe its state, so that no process, mount,
 lab-status: ## Say what runs in the data centre and what doesn't.
 	@$(call with,python) python -m lab status
 
-lab-reset: ## Bring every host of the data centre back to health and undo what was injected.
+lab-reset: ## Cancel every job, delete every incident, and bring every host of the data centre back to health.
 	@$(call with,lab) python -m lab reset
 
 setup: ## Do all the set-up and nothing else.

@@ -31,10 +31,10 @@ from bench.struck_job import Marks, figures_of, marked, ratio, seen_in
 from components.names import CONTROLLER, SLURM
 from lab.cluster.bootstrap import kubectl
 from lab.cluster.lifecycle import DataCentre
-from lab.demo.__main__ import ERRORS, RECEIVER_PORT, stage
+from lab.demo.__main__ import ERRORS, stage
 from lab.demo.cluster import await_ as await_story
 from lab.demo.cluster import node_of_worker
-from lab.demo.receiver import receiver
+from lab.demo.receiver import PORT, receiver
 from lab.demo.researcher import Researcher, ResearcherError
 from lab.demo.story import FAULT_AFTER_STEP, JOB, JOB_ENVIRONMENT, START_SECONDS
 from lab.machines.inventory import MACHINE_IP, load_inventory
@@ -72,7 +72,7 @@ def plain(paths: Paths) -> Iterator[None]:
             KEPT.write_text(conf, "utf-8")
             _configure(paths, plain_conf(conf))
             _scale(paths, 0)
-            restore(paths)
+        restore(paths)
         yield
     finally:
         put_back(paths)
@@ -199,7 +199,7 @@ def measure(paths: Paths, limit_seconds: float, told: Path) -> dict[str, float]:
     alice = Researcher(paths, "alice")
     _go_on_where_one_was_killed(paths)
     stage(paths)
-    with receiver(MACHINE_IP, RECEIVER_PORT, told):
+    with receiver(MACHINE_IP, PORT, told):
         note("ours: two hosts serve, one is a cold spare")
         ours = struck(paths, alice, limit_seconds)
         note("plain Slurm: three hosts serve, one of them idle")

@@ -1,32 +1,56 @@
 """Back to a healthy platform after faults, the stack left alone: what repair crews and administrators would do.
 
-Jobs are cancelled, records deleted, hosts that were struck or cut off are repaired (power cycle, GPUs, a new kernel
-log) and given back: their GpuHost object goes, so the pool finds them in its inventory as spares. Then the pools are
-awaited.
+Jobs are cancelled (and killed where they do not end), records deleted, hosts that were struck or cut off are repaired
+(power cycle, GPUs, a new kernel log) and given back: their GpuHost object goes, so the pool finds them in its inventory
+as spares. Then the pools are awaited.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import signal
+import time
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from lab.cluster.bootstrap import kubectl
 from lab.cluster.lifecycle import DataCentre
+from lab.machines.cgroups import HostGroups
+from lab.machines.inject import read_process
 from lab.machines.inventory import Host, load_inventory
 from lab.objects import hosts, objects, pools
 from lab.paths import Paths
+from lab.supervisor.identity import send_signal
+from lab.toolchain.progress import note, step
 from lab.waiting import wait_for
 from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.names import LABEL_ROLE, NAMESPACE, ROLE_ACTIVE, TAINT_FAULT
 
 HEALTHY_SECONDS = 180
 LOOK_SECONDS = 0.5
+PATIENCE_SECONDS = 10.0
+"""For a cancelled job to end by itself; one that hangs takes until Slurm's KillWait is over, or longer."""
+QUEUE = "squeue -ah -o '%A|%u|%T|%N'"
+CANCEL = "(scancel --me; for u in $(squeue -ah -o %u | sort -u); do scancel -u $u; done) >/dev/null"
 RESTARTED = "slurm-operator: Pod is terminating"
 
 
 class NotHealthyError(Exception):
     """The platform did not become healthy; the message says what is still amiss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that is not gone; ``nodes`` are Slurm's names."""
+
+    number: int
+    user: str
+    state: str
+    nodes: str
+
+    def __str__(self) -> str:
+        return f"{self.number} of {self.user} is {self.state}{f' on {self.nodes}' if self.nodes else ''}"
 
 
 def restore(paths: Paths) -> None:
@@ -41,16 +65,59 @@ def delete_records(paths: Paths) -> None:
     kubectl(paths, "-n", NAMESPACE, "delete", "remediations.sparewheel.dev", "--all", "--wait=true")
 
 
-def cancel_jobs(paths: Paths) -> None:
-    """Every job of every user, ended."""
-    slurm(paths, "scancel --me; for u in $(squeue -ah -o %u | sort -u); do scancel -u $u; done")
-    wait_for(
-        lambda: not slurm(paths, "squeue -ah").strip(),
-        HEALTHY_SECONDS,
-        lambda: "jobs are still there after scancel: " + slurm(paths, "squeue -a"),
-        NotHealthyError,
-        look_seconds=LOOK_SECONDS,
-    )
+def cancel_jobs(
+    paths: Paths, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Every job of every user, ended. What is left of one after ten seconds is killed on its hosts."""
+    jobs = queue(paths, cancel=True)
+    if not jobs:
+        return
+    kill_at = clock() + PATIENCE_SECONDS
+
+    def gone() -> bool:
+        nonlocal jobs, kill_at
+        due = clock() >= kill_at
+        jobs = queue(paths, cancel=due)  # also one that was queued again meanwhile
+        if jobs and due:
+            kill_at = clock() + PATIENCE_SECONDS
+            killed = kill_processes(paths, {job.number for job in jobs})
+            note(f"  killed, since its job did not end: {', '.join(killed) or 'no process is left'}")
+        return not jobs
+
+    with step(f"jobs cancelled and gone: {len(jobs)}", 10):
+        wait_for(
+            gone,
+            HEALTHY_SECONDS,
+            lambda: f"not gone after scancel: job {', job '.join(map(str, jobs))}",
+            NotHealthyError,
+            tell=_tell,
+            look_seconds=LOOK_SECONDS,
+            clock=clock,
+            sleep=sleep,
+        )
+
+
+def queue(paths: Paths, *, cancel: bool) -> list[Job]:
+    """The jobs that are not gone, cancelled first where that is wished."""
+    rows = (line.split("|") for line in slurm(paths, f"{CANCEL}; {QUEUE}" if cancel else QUEUE).splitlines())
+    return [Job(int(number), user, state, nodes) for number, user, state, nodes in rows]
+
+
+def kill_processes(paths: Paths, jobs: Collection[int]) -> list[str]:
+    """SIGKILL to all processes of these jobs on the GPU hosts, also those that are stopped; says which they were."""
+    groups = HostGroups(paths.group)
+    killed: list[str] = []
+    for host in load_inventory(paths.state).gpu:
+        for process in filter(None, map(read_process, groups.processes(host.name))):
+            of_ours = process.environment["SLURM_JOB_ID"] in map(str, jobs)
+            by_slurm = "SLURM_SCRIPT_CONTEXT" in process.environment  # an epilog; killed, it would drain the node
+            if of_ours and not by_slurm and send_signal(process.identity, signal.SIGKILL):
+                killed.append(f"{process.pid} {process.name} on {host.name}")
+    return killed
+
+
+def _tell(why: str) -> None:
+    note(f"  not yet: {why}")
 
 
 def slurm(paths: Paths, command: str) -> str:
@@ -88,9 +155,9 @@ def repair(paths: Paths, struck: Iterable[Host]) -> None:
     chosen = list(struck)
     if not chosen:
         return
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(centre.repair, chosen))
     names = [host.name for host in chosen]
+    with step(f"repaired: {', '.join(names)}", 10), ThreadPoolExecutor(4) as pool:
+        list(pool.map(centre.repair, chosen))
     kubectl(paths, "delete", "node", "--ignore-not-found", "--wait=true", *names)
     delete_records(paths)  # while its fault was still there, a record that had gone was made again
     kubectl(paths, "-n", NAMESPACE, "delete", "gpuhosts.sparewheel.dev", "--ignore-not-found", "--wait=true", *names)
@@ -105,7 +172,15 @@ def await_healthy(paths: Paths) -> None:
         amiss[:] = _amiss(paths)
         return not amiss
 
-    wait_for(healthy, HEALTHY_SECONDS, lambda: "; ".join(amiss), NotHealthyError, look_seconds=LOOK_SECONDS)
+    with step("every pool at its size, every host healthy", 20):
+        wait_for(
+            healthy,
+            HEALTHY_SECONDS,
+            lambda: "; ".join(amiss),
+            NotHealthyError,
+            tell=_tell,
+            look_seconds=LOOK_SECONDS,
+        )
 
 
 def resume_restarted(paths: Paths) -> None:

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -156,6 +157,20 @@ def refresh_no_changes(paths: Paths | None = None) -> None:
         pulumi(paths or paths_from_environment(), "refresh", "--preview-only", "--expect-no-changes", aside=True)
 
 
+def show_preview(paths: Paths) -> None:
+    """What the next `up` would change, for a person; changes are no error."""
+    with step("pulumi preview", 15):
+        text = pulumi(paths, "preview", "--diff")
+    print(text)
+
+
+def show_drift(paths: Paths) -> None:
+    """What the cluster has that the state has not, for a person; nothing is written, and drift is no error."""
+    with step("pulumi refresh: looking, nothing is written", 15):
+        text = pulumi(paths, "refresh", "--preview-only", "--diff")
+    print(text)
+
+
 def destroy(paths: Paths | None = None) -> None:
     """`pulumi destroy`; nothing happens where there is no stack."""
     paths = paths or paths_from_environment()
@@ -197,7 +212,8 @@ def _run(
         (log / f"{arguments[0]}.log").write_text(text, "utf-8")
     if done.code != 0:
         end = "\n".join(text.strip().splitlines()[-40:])
-        raise StackError(f"'pulumi {' '.join(arguments[:2])}' ended with {done.code}; log in {log}:\n{end}")
+        words = " ".join(takewhile(lambda word: not word.startswith("-"), arguments))
+        raise StackError(f"'pulumi {words}' ended with {done.code}; log in {log}:\n{end}")
     return done.out
 
 
@@ -259,7 +275,7 @@ def _read(yaml: YAML, path: Path) -> Document:
 
 def main(arguments: list[str] | None = None) -> None:
     """The verbs by hand."""
-    verbs = {"up": up, "preview": preview_no_changes, "refresh": refresh_no_changes, "destroy": destroy}
+    verbs = {"up": up, "preview": show_preview, "refresh": show_drift, "destroy": destroy}
     chosen = (arguments if arguments is not None else sys.argv[1:])[:1]
     paths = paths_from_environment()
     if chosen == ["env"]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 LOOK_SECONDS = 0.25
+TELL_SECONDS = 15.0
 
 
 def wait_for(
@@ -16,19 +17,26 @@ def wait_for(
     otherwise: Callable[[], str],
     error: Callable[[str], BaseException],
     *,
+    tell: Callable[[str], None] | None = None,
     look_seconds: float = LOOK_SECONDS,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
     """The first answer that is neither None nor False. ``error(otherwise())`` is raised after ``seconds``.
 
-    It looks once at least, and ``otherwise`` is asked only then, so it can say how far things have come.
+    It looks once at least, and ``otherwise`` is asked only then, so it can say how far things have come; ``tell`` is
+    told it every fifteen seconds as well.
     """
-    deadline = clock() + seconds
+    told = clock()
+    deadline = told + seconds
     while True:
         answer = look()
         if answer is not None and answer is not False:
             return answer
-        if clock() > deadline:
+        now = clock()
+        if now > deadline:
             raise error(f"{otherwise()} (waited {seconds:.0f} s)")
+        if tell is not None and now - told >= TELL_SECONDS:
+            told = now
+            tell(otherwise())
         sleep(look_seconds)

@@ -18,7 +18,7 @@ from lab.demo import picture, timeline
 from lab.demo.checks import Check, judge
 from lab.demo.cluster import StoryError
 from lab.demo.facts import Facts
-from lab.demo.receiver import Inbox, receiver
+from lab.demo.receiver import PORT, Inbox, receiver
 from lab.demo.researcher import ResearcherError
 from lab.demo.story import STEP_SECONDS, Story
 from lab.demo.summary import Runs, by_track, figures
@@ -29,9 +29,8 @@ from lab.reach import next_lines
 from lab.restore import NotHealthyError, restore
 from lab.toolchain.errors import ToolchainError
 from lab.toolchain.paths import REPOSITORY
-from lab.toolchain.progress import note, step
+from lab.toolchain.progress import note
 
-RECEIVER_PORT = 8900
 FOLDER = REPOSITORY / "build" / "demo"
 GPUS = 16
 out = Console()
@@ -44,8 +43,7 @@ def stage(paths: Paths, *, warm: bool = False, all_serve: bool = False) -> None:
     DataCentre(paths).up()
     stack.choose(paths, warm_spares=warm, all_serve=all_serve)
     stack.up(paths)
-    with step("every pool at its size, every host healthy", 20):
-        restore(paths)
+    restore(paths)
 
 
 def report(facts: Facts, checks: list[Check], folder: Path) -> None:
@@ -88,7 +86,7 @@ def tell(paths: Paths, runs: int, bite: str, *, warm: bool) -> Runs:
     told = Runs()
     FOLDER.mkdir(parents=True, exist_ok=True)
     stage(paths, warm=warm)
-    with receiver(MACHINE_IP, RECEIVER_PORT, FOLDER / "told.jsonl") as inbox:
+    with receiver(MACHINE_IP, PORT, FOLDER / "told.jsonl") as inbox:
         for run in range(runs):
             if run:
                 stage(paths, warm=warm)
@@ -120,7 +118,7 @@ def main(
     out.print("The data centre still runs: `make lab-status`, `make lab-down`. To go on, type here:", highlight=False)
     for line in next_lines(paths, told.records[-1]):
         out.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
-    out.print("The receiver of messages ended with the demo; lab/README.md says more.", highlight=False)
+    out.print("The receiver of messages ended with the demo; `python -m lab.demo.receiver` is one.", highlight=False)
 
 
 if __name__ == "__main__":

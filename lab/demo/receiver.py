@@ -1,8 +1,12 @@
-"""Where notifications arrive in the demo and in tests: an HTTP server that keeps what it got."""
+"""Where notifications arrive in the demo and in tests: an HTTP server that keeps what it got.
+
+`python -m lab.demo.receiver` prints each message until Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +15,10 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from lab.machines.inventory import MACHINE_IP
+
+PORT = 8900
 
 
 @dataclass(slots=True)
@@ -88,3 +96,36 @@ def receiver(address: str, port: int, file: Path | None = None) -> Iterator[Inbo
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def arriving(inbox: Inbox) -> Iterator[Message]:
+    """Each message as it comes, without an end."""
+    given = 0
+    while True:
+        inbox.arrived.wait()
+        inbox.arrived.clear()
+        new = inbox.messages[given:]
+        given += len(new)
+        yield from new
+
+
+def main() -> None:
+    """Until Ctrl-C."""
+    try:
+        with receiver(MACHINE_IP, PORT) as inbox:
+            print(f"listening on {MACHINE_IP}:{PORT}; what nobody took so far comes within five minutes", flush=True)
+            for message in arriving(inbox):
+                body = message.body
+                print(f"{message.received_at:%H:%M:%S} {body.get('event', '')}: {body.get('title', '')}")
+                print(f"  {body.get('text', '')}", flush=True)
+    except OSError as error:
+        sys.exit(
+            f"error: {MACHINE_IP}:{PORT} can't be listened on ({error.strerror}); is the data centre up "
+            "(make lab-status), and does no demo or other receiver run?"
+        )
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,13 @@ import pytest
 from lab import stack
 from lab.__main__ import platform_lines
 from lab.demo.picture import Bar
+from lab.demo.receiver import Inbox, Message, arriving
 from lab.demo.summary import MEANINGS, Runs, by_track, figures
 from lab.machines.inventory import save_inventory
 from lab.paths import Paths
 from lab.pulumi_run import Done
-from lab.reach import next_lines
+from lab.reach import next_lines, ssh_arguments
+from lab.toolchain.paths import REPOSITORY
 
 
 @pytest.fixture
@@ -57,6 +61,21 @@ def test_what_to_type_next_names_the_cluster_the_record_and_the_login(paths: Pat
     ]
     assert f"ssh -i {stack.user_key(paths, 'alice')} -p 30022 " in lines[4]
     assert "alice@10.77.0.11" in lines[4]
+
+
+def test_the_readme_has_the_login_line_that_status_prints(paths: Paths) -> None:
+    line = shlex.join(ssh_arguments(paths, "alice")).replace(str(paths.state), "/var/lib/sparewheel-lab")
+    assert f"`{line}`" in (REPOSITORY / "lab/README.md").read_text("utf-8")
+
+
+def test_a_message_is_given_to_who_listens_once() -> None:
+    inbox = Inbox()
+    first, second = (Message("/hook", key, {"title": key}, datetime.now(UTC)) for key in ("a", "b"))
+    coming = arriving(inbox)
+    for message in (first, second):
+        inbox.messages.append(message)
+        inbox.arrived.set()
+        assert next(coming) is message
 
 
 def test_status_without_a_cluster_or_its_tools_says_so_and_does_not_fail(paths: Paths) -> None:

@@ -88,6 +88,22 @@ def test_each_up_decides_the_grace_anew(
     assert seen == [left, left]
 
 
+@pytest.mark.parametrize("verb", ["preview", "refresh"])
+def test_a_person_is_shown_the_changes_and_they_are_no_error(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ran(_paths: Paths, *arguments: str) -> str:
+        return f"~ {' '.join(arguments)}"
+
+    monkeypatch.setattr(stack, "pulumi", ran)
+    monkeypatch.setenv("SPAREWHEEL_LAB_STATE", str(tmp_path))
+    stack.main([verb])
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"~ {verb} ")
+    assert "expect-no-changes" not in shown
+    assert "preview" in shown, "nothing is written"
+
+
 def test_what_was_chosen_of_the_spares_holds_until_it_is_chosen_anew(config: dict[str, Any], tmp_path: Path) -> None:
     paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "cache")
     fill_in(config, HOSTS, USERS)
