@@ -82,6 +82,8 @@ def cancel_jobs(
             kill_at = clock() + PATIENCE_SECONDS
             killed = kill_processes(paths, {job.number for job in jobs})
             note(f"  killed, since its job did not end: {', '.join(killed) or 'no process is left'}")
+            if not killed:
+                settle(paths, {job.nodes for job in jobs if job.state == "COMPLETING" and job.nodes})
         return not jobs
 
     with step(f"jobs cancelled and gone: {len(jobs)}", 10):
@@ -101,6 +103,18 @@ def queue(paths: Paths, *, cancel: bool) -> list[Job]:
     """The jobs that are not gone, cancelled first where that is wished."""
     rows = (line.split("|") for line in slurm(paths, f"{CANCEL}; {QUEUE}" if cancel else QUEUE).splitlines())
     return [Job(int(number), user, state, nodes) for number, user, state, nodes in rows]
+
+
+def settle(paths: Paths, nodes: Collection[str]) -> None:
+    """slurmctld waits for a word of these nodes that does not come, such as after a slurmd's "Duplicate jobid": a node
+    that goes DOWN has no job, and RESUME brings it back. Nodes as Slurm prints them, so also ``gpu-[0-1]``.
+    """
+    for name in sorted(nodes):
+        note(f"  node {name} set DOWN and back: its job is done, and Slurm has not heard of it")
+        slurm(
+            paths,
+            f"scontrol update nodename={name} state=down reason=reset && scontrol update nodename={name} state=resume",
+        )
 
 
 def kill_processes(paths: Paths, jobs: Collection[int]) -> list[str]:
