@@ -31,6 +31,8 @@ log = logging.getLogger("sparewheel.remediation")
 KUBELET_LEASES = "kube-node-lease"
 SUSPICIOUS_INTERVALS = 2.5
 """An agent silent for this many of its heartbeats is looked at closely."""
+NO_REPORT = NodeHealthStatus()
+"""Of a node whose agent was never heard; made once, since each sweep asks it of every such node."""
 PROBE_SECONDS = 2.0
 REMEMBER_EVERY_SECONDS = 10.0
 
@@ -147,8 +149,8 @@ class Scout:
         node, health = self.state.nodes.get(name), self.state.healths.get(name)
         if node is None or node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
             return False
-        status = health.status if health is not None else NodeHealthStatus()
-        return (self._agent_seconds(name) or 0.0) > SUSPICIOUS_INTERVALS * status.heartbeat_interval_seconds
+        interval_seconds = (health.status if health is not None else NO_REPORT).heartbeat_interval_seconds
+        return (self._agent_seconds(name) or 0.0) > SUSPICIOUS_INTERVALS * interval_seconds
 
     async def probe(self, node: str) -> float | None:
         """Ask the API server itself, so that a stuck watch or an outage is not read as a dead node."""

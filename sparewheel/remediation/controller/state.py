@@ -19,6 +19,7 @@ from sparewheel.remediation.decide.observations import HealthView, NodeView, Pod
 from sparewheel.remediation.decide.outboxes import Outboxes
 from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.silence import SilenceTracker
+from sparewheel.remediation.decide.treated import faults_of
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.journal import RecordGoneError
 
@@ -148,7 +149,7 @@ class State:
         if not rules or not node.conditions:
             return ()
         incident = self.open_incident(node.name)
-        in_work = [] if incident is None else [incident.spec.fault, *incident.status.more_faults]
+        in_work = [] if incident is None else faults_of(incident)
         return condition_faults(node.conditions, rules, reported, {(fault.code, fault.device) for fault in in_work})
 
     def health(self, node: str, since_monotonic: float | None) -> HealthView | None:

@@ -15,6 +15,7 @@ from sparewheel.remediation.decide.observations import JobView
 from sparewheel.remediation.decide.policy import HEALING
 from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.sentences import cause_words, fault_words
+from sparewheel.remediation.decide.treated import faults_of
 
 MARGIN_SECONDS = 15.0
 """On top of the time in which a fault may still claim the job: until the fault is seen and its incident lists jobs."""
@@ -71,7 +72,7 @@ def doubts(end: OwnEnd, incidents: Iterable[Remediation], faults: Mapping[str, S
     ]
     for node, fault in suspects:
         of_node = [one for one in known if one.spec.node == node and _judged(one)]
-        if not any(_key(fault) == _key(other) for one in of_node for other in _faults(one)):
+        if not any(_key(fault) == _key(other) for one in of_node for other in faults_of(one)):
             return f"node {node} failed: {fault_words(fault)}"
     return ""
 
@@ -117,10 +118,6 @@ def _about_then(end: OwnEnd, incident: Remediation) -> bool:
 
 def _judged(incident: Remediation) -> bool:
     return incident.status.fence in JUDGED and incident.status.jobs_listed_at is not None
-
-
-def _faults(incident: Remediation) -> list[Fault]:
-    return [incident.spec.fault, *incident.status.more_faults]
 
 
 def _key(fault: Fault) -> tuple[str, str]:
