@@ -20,7 +20,7 @@ from lab.cluster.bootstrap import kubectl
 from lab.cluster.lifecycle import DataCentre
 from lab.cluster.shell import run
 from lab.demo.cluster import sparewheel
-from lab.demo.receiver import receiver
+from lab.demo.receiver import PORT, receiver
 from lab.demo.researcher import Researcher
 from lab.images.ensure import ensure_images
 from lab.machines.inventory import MACHINE_IP
@@ -63,7 +63,7 @@ def built(disk: CommonDisk, lab_paths: Paths) -> Iterator[Platform]:
     del disk
     stack.choose(lab_paths, warm_spares=False)
     stack.up(lab_paths, grace_seconds=GRACE_SECONDS)
-    with receiver(MACHINE_IP, 8900) as inbox:
+    with receiver(MACHINE_IP, PORT) as inbox:
         platform = Platform(lab_paths, Researcher(lab_paths, "alice"), inbox)
         for name in ("alice", "bob"):
             user = Researcher(lab_paths, name)

@@ -9,6 +9,8 @@ import pytest
 
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import Audience, WebhookRoute
+from sparewheel.slurm.memory_objects import MemoryJob
+from tests.support.fake_replacer import FakeHost
 from tests.support.play import healed, playing, ready, spare_of, training
 from tests.support.world import World, reported_attempt, until
 
@@ -17,17 +19,23 @@ def of_the_spare(world: World) -> list[dict[str, Any]]:
     return [one for one in world.receiver.of("incident.worse") if "was given up" in one["title"]]
 
 
+async def on_the_spare(world: World) -> tuple[MemoryJob, FakeHost]:
+    """A job that was struck and runs on the spare by now, and the spare's host, which can't be looked at."""
+    await ready(world)
+    job = await training(world)
+    spare = spare_of(world)
+    host = world.capacity.hosts["gpu-3"]
+    host.reachable = False
+    world.break_gpu("gpu-1")
+    await until(lambda: spare in job.nodes, 10)
+    return job, host
+
+
 async def test_the_user_hears_of_the_second_strike_too() -> None:
     """The job was back, told and closed when the spare that it ran on was given up."""
     world = World(warm=True)
     async with playing(world):
-        await ready(world)
-        job = await training(world)
-        spare = spare_of(world)
-        host = world.capacity.hosts["gpu-3"]
-        host.reachable = False
-        world.break_gpu("gpu-1")
-        await until(lambda: spare in job.nodes, 10)
+        job, host = await on_the_spare(world)
         await until(lambda: any(one.closed for one in world.record().status.jobs), 30)
         await until(lambda: len(world.receiver.of("job.resumed")) == 1)
         host.unfit, host.reachable = "it has 7 of 8 GPUs", True
@@ -55,13 +63,7 @@ async def test_a_job_that_the_spare_ended_before_it_was_given_up_comes_back(afte
     """Slurm requeues it and holds it, as one that ended by its own fault."""
     world = World(warm=True)
     async with playing(world):
-        await ready(world)
-        job = await training(world)
-        spare = spare_of(world)
-        host = world.capacity.hosts["gpu-3"]
-        host.reachable = False
-        world.break_gpu("gpu-1")
-        await until(lambda: spare in job.nodes, 10)
+        job, host = await on_the_spare(world)
         await asyncio.sleep(after_seconds)
         world.slurm.end_job(job.job_id, exit_code=1)
         host.unfit, host.reachable = "it has 7 of 8 GPUs", True
@@ -77,13 +79,7 @@ async def test_a_job_that_the_spare_ended_before_it_was_given_up_comes_back(afte
 async def test_a_job_that_ended_long_before_its_spare_was_given_up_stays_held() -> None:
     world = World(warm=True)
     async with playing(world):
-        await ready(world)
-        job = await training(world)
-        spare = spare_of(world)
-        host = world.capacity.hosts["gpu-3"]
-        host.reachable = False
-        world.break_gpu("gpu-1")
-        await until(lambda: spare in job.nodes, 10)
+        job, host = await on_the_spare(world)
         await asyncio.sleep(6)
         world.slurm.end_job(job.job_id, exit_code=1)
         await asyncio.sleep(60)
@@ -99,13 +95,7 @@ async def test_only_the_owners_of_jobs_that_the_spare_ended_hear_of_it() -> None
     owners = WebhookRoute.model_validate(hook.model_dump() | {"name": "owners", "audience": Audience.OWNER})
     world.put_policy(RemediationPolicySpec(routes=[hook, owners]))
     async with playing(world):
-        await ready(world)
-        job = await training(world)
-        spare = spare_of(world)
-        host = world.capacity.hosts["gpu-3"]
-        host.reachable = False
-        world.break_gpu("gpu-1")
-        await until(lambda: spare in job.nodes, 10)
+        job, host = await on_the_spare(world)
         host.unfit, host.reachable = "it has 7 of 8 GPUs", True
         await until(lambda: len(of_the_spare(world)) == 2, 60)
         (told,) = [one for one in world.receiver.by_route["owners"] if one["event"] == "incident.worse"]
