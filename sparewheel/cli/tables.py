@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.cli.host_words import fenced, in_hand, incident_of, phase_words
 from sparewheel.cli.timeline import Row
 from sparewheel.remediation.decide.spare_need import Need
 
@@ -31,16 +33,19 @@ def age(since: datetime | None, now: datetime) -> str:
     return f"{seconds // 86400} d"
 
 
-def pools(items: Sequence[GpuPool]) -> Table:
+def pools(items: Sequence[GpuPool], hosts: Sequence[GpuHost], records: Sequence[Remediation]) -> Table:
+    """``active`` are the hosts that take work: not those that are fenced already and not yet replaced."""
+    incidents = in_hand(records)
+    out_of_work = Counter(host.spec.pool for host in hosts if fenced(host, incidents))
     table = Table(
         "pool", "size", "active", "spares", "quarantined", "grace", "note", title="GPU pools", title_justify="left"
     )
     for pool in items:
-        short = pool.status.active < pool.spec.size
+        active = max(0, pool.status.active - out_of_work[pool.metadata.name])
         table.add_row(
             pool.metadata.name,
             str(pool.spec.size),
-            Text(str(pool.status.active), style="red" if short else "green"),
+            Text(str(active), style="red" if active < pool.spec.size else "green"),
             Text(
                 f"{pool.status.spare} of {pool.spec.spares}",
                 style="yellow" if pool.status.spare < pool.spec.spares else "",
@@ -52,7 +57,10 @@ def pools(items: Sequence[GpuPool]) -> Table:
     return table
 
 
-def hosts(items: Sequence[GpuHost], health: Sequence[NodeHealth], now: datetime) -> Table:
+def hosts(
+    items: Sequence[GpuHost], health: Sequence[NodeHealth], records: Sequence[Remediation], now: datetime
+) -> Table:
+    incidents = in_hand(records)
     by_node = {item.metadata.name: item for item in health}
     table = Table("host", "pool", "phase", "node", "GPUs", "fault", "agent", title="Hosts", title_justify="left")
     for host in sorted(items, key=lambda item: (item.spec.pool, item.spec.host)):
@@ -61,8 +69,7 @@ def hosts(items: Sequence[GpuHost], health: Sequence[NodeHealth], now: datetime)
         table.add_row(
             host.spec.host,
             host.spec.pool,
-            f"{'lemon, ' if host.status.lemon else ''}{host.status.phase.value}"
-            f"{f' ({host.status.reason})' if host.status.reason else ''}",
+            Text(phase_words(host, incidents), style="yellow" if incident_of(host, incidents) else ""),
             node or "-",
             _gpus(seen),
             ", ".join(sorted({fault.code for fault in seen.status.faults})) if seen else "-",
@@ -71,7 +78,8 @@ def hosts(items: Sequence[GpuHost], health: Sequence[NodeHealth], now: datetime)
     return table
 
 
-def machines(items: Sequence[GpuHost], now: datetime) -> Table:
+def machines(items: Sequence[GpuHost], records: Sequence[Remediation], now: datetime) -> Table:
+    incidents = in_hand(records)
     columns = ("host", "pool", "phase", "for", "type", "block", "lemon", "checked", "reason")
     table = Table(*columns, title="Machines", title_justify="left")
     for host in sorted(items, key=lambda item: (item.spec.pool, item.spec.host)):
@@ -79,7 +87,7 @@ def machines(items: Sequence[GpuHost], now: datetime) -> Table:
         table.add_row(
             spec.host,
             spec.pool,
-            status.phase.value,
+            phase_words(host, incidents, alone=True),
             age(status.since, now),
             spec.instance_type or "-",
             spec.nvlink_domain or spec.fabric_block or "-",
@@ -178,8 +186,16 @@ def plan(found: dict[str, Any]) -> Table:
         table.add_row("budgets", Text(f"unknown: {found['budgets_unknown']}"))
     table.add_row("slots", f"{found['slots_used']} of {found['slots']} replacements of the pool under way")
     state = "open: further nodes are only drained" if found["breaker_open"] else "closed"
-    table.add_row("breaker", f"{state} ({found['fenced']} of {found['fence_limit']} nodes fenced just now)")
+    table.add_row("breaker", f"{state} ({_fences(found)})")
     return table
+
+
+def _fences(found: dict[str, Any]) -> str:
+    """How near the breaker is, and by whom: a node that was fenced a minute ago may serve again."""
+    window = found.get("fence_window_seconds")  # an older controller tells neither this nor the names
+    within = f" within the last {window} s" if window is not None else ""
+    names = ", ".join(found.get("fenced_nodes", ()))
+    return f"{found['fenced']} of {found['fence_limit']} fences used{within}{f': {names}' if names else ''}"
 
 
 def timeline(name: str, rows: Sequence[Row]) -> Table:

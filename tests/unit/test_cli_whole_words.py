@@ -42,7 +42,7 @@ def test_machines_lose_columns_without_content_rather_than_words() -> None:
             "status": {"phase": "Quarantined", "reason": "XID 79 on 0000:17:00"},
         }
     )
-    text = printed(tables.machines([host], T0))
+    text = printed(tables.machines([host], [], T0))
     for word in ("gpu-host-0123456789", "training-pool", "Quarantined", "reason", "phase"):
         assert word in text
     assert "block" not in text
@@ -63,7 +63,7 @@ def test_on_a_terminal_that_is_far_too_narrow_names_are_whole_all_the_same() -> 
             "status": {"phase": "Quarantined", "reason": "XID 79 on 0000:17:00"},
         }
     )
-    text = printed(tables.machines([host], T0))
+    text = printed(tables.machines([host], [], T0))
     for word in ("gpu-host-0123456789", "training-pool", "h100-80gb-sxm-ib.8x", "rack-12-domain-3", "Quarantined"):
         assert word in text
 

@@ -12,11 +12,12 @@ import typer
 
 from sparewheel.api.gpu_host import GpuHost, HostRequest, HostVerb
 from sparewheel.api.names import ANNOTATION_HOST_ANSWER, ANNOTATION_HOST_REQUEST, NAMESPACE
+from sparewheel.api.remediation import Remediation
 from sparewheel.capacity.requests import refusal
 from sparewheel.cli import tables
 from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run, show
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import GPU_HOST, Kube, NotFoundError
+from sparewheel.kube.port import GPU_HOST, REMEDIATION, Kube, NotFoundError
 
 LOOK_SECONDS = 1.0
 Reason = Annotated[str, typer.Option(help="why; stands in the host's status")]
@@ -43,7 +44,7 @@ def host_list(
         if output == "json":
             print_json([host.to_wire() for host in hosts])
         else:
-            show(tables.machines(hosts, datetime.now(UTC)))
+            show(tables.machines(hosts, await all_of(kube, REMEDIATION, Remediation), datetime.now(UTC)))
 
     run(command)
 

@@ -50,8 +50,8 @@ def status(output: Output = "table") -> None:
             found = {name: [item.to_wire() for item in items] for name, items in groups.items()}
             print_json({**found, "undeliveredMessages": undelivered_json(records)})
             return
-        show(tables.pools(pools))
-        show(tables.hosts(hosts, health, now))
+        show(tables.pools(pools, hosts, open_records))
+        show(tables.hosts(hosts, health, open_records, now))
         if open_records:
             show(tables.remediations(open_records, now))
         else:

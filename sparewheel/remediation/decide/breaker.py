@@ -23,11 +23,16 @@ COMMON_NODES = 3
 
 
 def fenced_since(incidents: Iterable[Remediation], since: datetime, but: str = "") -> set[str]:
-    """Nodes whose fence ended jobs from then on, without incident ``but``."""
+    """Nodes whose fence ended jobs from then on, without incident ``but``.
+
+    One that was called off before its strike has fenced nothing.
+    """
     nodes: set[str] = set()
     for incident in incidents:
         record = stage_record(incident.status, NodeStage.FENCED)
         if incident.metadata.name == but or record is None or incident.spec.dry_run:
+            continue
+        if not is_open(incident) and incident.status.owned.slurm_struck_at is None:
             continue
         decided = incident.status.fence_decided_at or record.started_at
         if decided >= since and incident.status.fence in {FenceKind.DOWN, FenceKind.REQUEUE}:
@@ -40,6 +45,12 @@ def fence_limit(policy: RemediationPolicySpec, gpu_nodes: int) -> int:
     return allowed(policy.max_fenced_nodes, policy.max_fenced_percent, gpu_nodes) or 1
 
 
+def counted_since(policy: RemediationPolicySpec, status: RemediationPolicyStatus, now: datetime) -> datetime:
+    """From when on fences count: those of the window, but none that a person has closed the breaker over."""
+    since = now - timedelta(seconds=policy.fenced_window_seconds)
+    return since if status.closed_at is None else max(since, status.closed_at)
+
+
 def one_too_many(
     name: str,
     policy: RemediationPolicySpec,
@@ -49,9 +60,7 @@ def one_too_many(
     now: datetime,
 ) -> str:
     """Empty while incident ``name`` may be fenced; else how many were. What a person has closed over doesn't count."""
-    since = now - timedelta(seconds=policy.fenced_window_seconds)
-    if status.closed_at is not None:
-        since = max(since, status.closed_at)
+    since = counted_since(policy, status, now)
     count, limit = len(fenced_since(incidents, since, but=name)), fence_limit(policy, gpu_nodes)
     nodes = "1 node" if count == 1 else f"{count} nodes"
     return f"{nodes} fenced within {policy.fenced_window_seconds} s, {limit} allowed" if count >= limit else ""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Final
 
 from sparewheel.api.remediation import FenceKind, Outcome, Remediation, Trigger
 from sparewheel.remediation.decide.record import is_open
 
 _ENDS_SERVICE = frozenset({FenceKind.DOWN, FenceKind.REQUEUE, FenceKind.DRAIN, FenceKind.NONE})
+SAME_QUARANTINE: Final = timedelta(minutes=10)
+"""A record and its host write down one quarantine each by itself; a killed controller's successor takes seconds."""
 
 
 def real(record: Remediation) -> bool:
@@ -38,3 +41,14 @@ def hosts_lost(record: Remediation) -> int:
     status = record.status
     under_way = is_open(record) and status.fence in _ENDS_SERVICE
     return int(status.replacement.quarantined_at is not None or under_way) + len(status.replacement.refused_hosts)
+
+
+def drilled(host: str, quarantined_at: datetime | None, records: Iterable[Remediation]) -> bool:
+    """Did a drill put the host into this quarantine? Then it was never broken, and its stay is no repair."""
+    return quarantined_at is not None and any(
+        record.spec.fault.drill
+        and record.status.replacement.bad_host == host
+        and record.status.replacement.quarantined_at is not None
+        and abs(record.status.replacement.quarantined_at - quarantined_at) <= SAME_QUARANTINE
+        for record in records
+    )

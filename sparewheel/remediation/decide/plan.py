@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import AGENT_APP_NAME, ANNOTATION_REPLACE_REQUEST
 from sparewheel.api.remediation import FenceKind, JobRecord, Remediation, RemediationSpec
 from sparewheel.api.remediation_policy import RemediationPolicySpec, RemediationPolicyStatus
-from sparewheel.remediation.decide.breaker import fence_limit, fenced_since, one_too_many
+from sparewheel.remediation.decide.breaker import counted_since, fence_limit, fenced_since, one_too_many
 from sparewheel.remediation.decide.budget import FleetLimits, holds_slot, replacement_refused
 from sparewheel.remediation.decide.drain import evictable
 from sparewheel.remediation.decide.jobs import victims
@@ -93,7 +93,10 @@ class Preview:
     slot: str
     """What a replacement would wait for; empty where a slot is free."""
     fenced: int
+    """Nodes whose fences count for the breaker: of its window, and since a person closed it."""
+    fenced_nodes: tuple[str, ...]
     fence_limit: int
+    fence_window_seconds: int
     breaker_open: bool
     ladder: str
     """What a fault that asks for a reset or a reboot would have tried first."""
@@ -106,7 +109,7 @@ def preview(known: Known) -> Preview:
     record = _incident(known)
     name = record.spec.pool if record is not None else (pool.metadata.name if pool is not None else "")
     policy, incidents, now = known.policy, known.incidents, known.now
-    fenced = fenced_since(incidents, now - timedelta(seconds=policy.fenced_window_seconds))
+    fenced = fenced_since(incidents, counted_since(policy, known.breaker, now))
     too_many = one_too_many("", policy, known.breaker, known.gpu_nodes, incidents, now)
     breaker_open = known.breaker.breaker_open or bool(too_many)
     fleet = FleetLimits(policy.budget, known.gpu_nodes)
@@ -135,7 +138,9 @@ def preview(known: Known) -> Preview:
         slots=spec.max_concurrent_replacements if spec is not None else 0,
         slot=slot,
         fenced=len(fenced),
+        fenced_nodes=tuple(sorted(fenced)),
         fence_limit=fence_limit(policy, known.gpu_nodes),
+        fence_window_seconds=policy.fenced_window_seconds,
         breaker_open=breaker_open,
         ladder=_ladder(known, record),
     )

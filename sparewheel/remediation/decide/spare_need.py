@@ -3,7 +3,7 @@
 Failures come as a Poisson process and each takes a host away for the lead time (quarantine to back among the spares).
 Then the number of hosts away at one moment is Poisson with mean ``nodes x rate x mean lead time``, whatever the lead
 time's distribution (Palm's theorem, the M/G/infinity queue). The need is the smallest s with ``P[away <= s] >=
-confidence``.
+confidence``. Drills are neither failures nor repairs.
 
 Rate and lead time are means of Gamma posteriors: what was measured, and a prior that counts as a few observations. The
 prior rate is Meta's research clusters' 6.5 failures per 1,000 node-days of 8-GPU nodes (arXiv 2410.21680); the prior
@@ -21,7 +21,7 @@ from typing import Final
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.remediation import Remediation
-from sparewheel.remediation.decide.history import hosts_lost, recent
+from sparewheel.remediation.decide.history import drilled, hosts_lost, recent
 
 MEASURED: Final = timedelta(days=90)
 PRIOR_RATE: Final = 0.0065
@@ -94,19 +94,22 @@ def lead_time_days(ended_days: Sequence[float], going_on_days: Sequence[float]) 
 def need_of_pool(pool: GpuPool, hosts: Iterable[GpuHost], records: Iterable[Remediation], now: datetime) -> Need:
     """``hosts`` and ``records`` may be of all pools."""
     name, mine = pool.metadata.name, [host for host in hosts if host.spec.pool == pool.metadata.name]
-    failures = sum(hosts_lost(record) for record in recent(records, now, MEASURED) if record.spec.pool == name)
+    here = [record for record in records if record.spec.pool == name]
+    failures = sum(hosts_lost(record) for record in recent(here, now, MEASURED))
     created = pool.metadata.creation_timestamp or now
     node_days = pool.spec.size * _days(min(MEASURED, max(timedelta(0), now - created)))
     ended = [
         _days(repair.released_at - repair.quarantined_at)
         for host in mine
         for repair in host.status.repairs
-        if now - repair.released_at <= MEASURED
+        if now - repair.released_at <= MEASURED and not drilled(host.spec.host, repair.quarantined_at, here)
     ]
     going_on = [
         _days(now - host.status.since)
         for host in mine
-        if host.status.phase is HostPhase.QUARANTINED and host.status.since is not None
+        if host.status.phase is HostPhase.QUARANTINED
+        and host.status.since is not None
+        and not drilled(host.spec.host, host.status.quarantined_at or host.status.since, here)
     ]
     rate, lead = failure_rate(failures, node_days), lead_time_days(ended, going_on)
     return Need(

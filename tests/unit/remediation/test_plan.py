@@ -10,12 +10,12 @@ from rich.console import Console
 
 from sparewheel.api.names import LABEL_POOL, LABEL_ROLE, ROLE_SPARE
 from sparewheel.api.remediation import FenceKind, NodeStage, Outcome
-from sparewheel.api.remediation_policy import RemediationPolicySpec
+from sparewheel.api.remediation_policy import RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.cli import tables
 from sparewheel.remediation.controller.preview import selects
 from sparewheel.remediation.decide.observations import PodView, Unknown
 from sparewheel.remediation.decide.plan import Budget, Known, Preview, preview
-from tests.support.incidents import T0, claimed, fenced, job, node, pool, stage, worker
+from tests.support.incidents import T0, at, claimed, fenced, job, node, pool, stage, worker
 
 OTHER = PodView("web-0", "team", "u2")
 
@@ -94,6 +94,18 @@ def test_the_breaker_and_an_older_slurm() -> None:
     assert seen(pods=(OTHER,)).fence == FenceKind.NONE
 
 
+def test_only_fences_that_the_breaker_counts_are_said_to_be_fences() -> None:
+    """One called off before its strike fenced nothing; one that a person closed the breaker over counts no more."""
+    struck, called_off = fenced("struck"), fenced("called-off")
+    struck.spec.node, called_off.spec.node = "gpu-8", "gpu-9"
+    called_off.status.outcome, called_off.status.owned.slurm_struck_at = Outcome.CANCELLED, None
+    found = seen(incidents=(struck, called_off), now=at(60))
+    assert (found.fenced, found.fenced_nodes, found.fence_window_seconds) == (1, ("gpu-8",), 300)
+    assert "closed (1 of 10 fences used within the last 300 s: gpu-8)" in printed(found)
+    closed = RemediationPolicyStatus(closed_at=at(30))
+    assert seen(incidents=(struck, called_off), now=at(60), breaker=closed).fenced == 0
+
+
 def test_budgets_that_block_are_named_and_the_others_are_not() -> None:
     tight = Budget("team", "web", 0, ("team/web-0",))
     loose = Budget("team", "loose", 1, ("team/web-0",))
@@ -111,11 +123,15 @@ def test_dry_run() -> None:
     assert seen(pool=pool(dry_run=True)).steps == ("dry run: would cordon and taint node gpu-7", "nothing is touched")
 
 
-def test_as_a_table() -> None:
+def printed(found: Preview) -> str:
     console = Console(width=160)
     with console.capture() as capture:
-        console.print(tables.plan(asdict(seen(budgets=(Budget("team", "web", 0, ("team/web-0",)),)))))
-    text = capture.get()
+        console.print(tables.plan(asdict(found)))
+    return capture.get()
+
+
+def test_as_a_table() -> None:
+    text = printed(seen(budgets=(Budget("team", "web", 0, ("team/web-0",)),)))
     for words in (
         "train of ada is requeued",
         "does not come back: it was submitted",

@@ -119,6 +119,25 @@ def test_measured_from_records_and_hosts() -> None:
     assert need.words.startswith(f"pool gpu has 2 and needs {need.needed} spares (1.5 failures per 1,000 node-days")
 
 
+def test_a_host_that_a_drill_took_was_never_away_for_a_repair() -> None:
+    """Else a platform that drills every night, and releases by hand a day later, would ask for spares by it."""
+    gpu, days = pool(size=16, spares=3), timedelta(days=1)
+    drill = lost("drilled", fault=fault(drill=True, first_seen=T0 - 5 * days, last_seen=T0 - 5 * days))
+    drill.status.replacement.quarantined_at = T0 - 5 * days
+    still = lost("still", fault=fault(drill=True, first_seen=T0 - 2 * days, last_seen=T0 - 2 * days))
+    still.status.replacement.quarantined_at = T0 - 2 * days
+    second = timedelta(seconds=1)
+    by_drill = Repair(quarantined_at=T0 - 5 * days + second, released_at=T0 - 4 * days)
+    by_fault = Repair(quarantined_at=T0 - 20 * days, released_at=T0 - 15 * days)
+    hosts = [
+        host("drilled", repairs=[by_fault, by_drill]),
+        host("still", HostPhase.QUARANTINED, since=T0 - 2 * days, quarantined_at=T0 - 2 * days),
+    ]
+    need = need_of_pool(gpu, hosts, [drill, still], T0)
+    assert (need.failures, need.repairs) == (0, 1)
+    assert need.lead_days == lead_time_days([5.0], [])
+
+
 def test_a_pool_of_which_nothing_is_known_yet_is_sized_by_the_prior() -> None:
     gpu = pool(size=16, spares=1)
     assert need_of_pool(gpu, [], [], T0).needed == spares_needed(16, PRIOR_RATE, PRIOR_LEAD_DAYS, 0.999) == 3
