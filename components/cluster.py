@@ -9,8 +9,10 @@ import pulumi_kubernetes as k8s
 from pulumi_command import local
 
 from components import settings
+from components.control_plane import ControlPlane
 from components.names import SLURM_NAMESPACE
 from sparewheel.kube.kubeconfig import AccessError, read_kubeconfig
+from stacks.kubeadm import KubeadmCluster
 from stacks.platform import Cluster as ClusterConfig
 from stacks.platform import CommandCluster
 
@@ -25,7 +27,7 @@ def _whole(kubeconfig: str) -> str:
 
 
 class Cluster(pulumi.ComponentResource):
-    """A cluster that is there, or one that a command makes or knows."""
+    """A cluster that is there, one that a command makes or knows, or one that kubeadm makes on a host of yours."""
 
     kubeconfig: pulumi.Output[str]
     """Secret; as the cluster's administrator."""
@@ -48,11 +50,19 @@ class Cluster(pulumi.ComponentResource):
             metadata={"name": SLURM_NAMESPACE},
             opts=pulumi.ResourceOptions(parent=self, provider=self.provider),
         )
+        if isinstance(config, KubeadmCluster) and config.network is not None:
+            k8s.yaml.v2.ConfigGroup(
+                f"{name}-network",
+                files=[f"{config.network.rstrip('/')}/*.yaml"],
+                opts=pulumi.ResourceOptions(parent=self, provider=self.provider),
+            )
         self.register_outputs({"kubeconfig": self.kubeconfig})
 
     def _kubeconfig(self, name: str, config: ClusterConfig) -> pulumi.Input[str]:
         if isinstance(config, CommandCluster):
             return self._command(name, config.command, config.destroy_command, config.rerun)
+        if isinstance(config, KubeadmCluster):
+            return ControlPlane(f"{name}-control-plane", config, pulumi.ResourceOptions(parent=self)).kubeconfig
         if config.kubeconfig_path is not None:
             return self._command(name, f"cat {shlex.quote(config.kubeconfig_path)}")
         return settings.secret(config.kubeconfig_secret or "")

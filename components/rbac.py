@@ -57,6 +57,9 @@ CONTROLLER_KUBELETS: Final = [
 CONTROLLER_SLURM: Final = [
     rule("", ["secrets"], ["get"], [f"{TOKEN}-jwt-{TOKEN_USER}"]),
 ]
+# For hosts that join by kubeadm. An admission policy of ours lets it create nothing but their tokens.
+CONTROLLER_TOKENS: Final = [rule("", ["secrets"], ["create"])]
+CONTROLLER_CLUSTER_INFO: Final = [rule("", ["configmaps"], ["get"], ["cluster-info"])]
 
 DRILL_CLUSTER: Final = [
     rule("", ["nodes"], ["get", "list"]),
@@ -122,8 +125,9 @@ def drill_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
     ]
 
 
-def controller_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """Service account of the controller and its rights."""
+def controller_access(opts: pulumi.ResourceOptions, *, joins_hosts: bool) -> list[pulumi.Resource]:
+    """Service account of the controller and its rights; ``joins_hosts``: it makes tokens for hosts that join."""
+    more = {"kube-system": CONTROLLER_TOKENS, "kube-public": CONTROLLER_CLUSTER_INFO} if joins_hosts else {}
     return [
         _service_account(CONTROLLER, opts),
         *_cluster(CONTROLLER, CONTROLLER_CLUSTER, opts),
@@ -131,4 +135,5 @@ def controller_access(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         *_namespaced(CONTROLLER, "default", CONTROLLER_EVENTS, opts),
         *_namespaced(CONTROLLER, SLURM_NAMESPACE, CONTROLLER_SLURM, opts),
         *_namespaced(CONTROLLER, "kube-node-lease", CONTROLLER_KUBELETS, opts),
+        *(one for namespace, rules in more.items() for one in _namespaced(CONTROLLER, namespace, rules, opts)),
     ]

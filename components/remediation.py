@@ -19,10 +19,11 @@ from components.slinky import container
 from sparewheel.api.action_admission import action_admission_manifests
 from sparewheel.api.admission import admission_manifests
 from sparewheel.api.crd import crd_manifests
-from sparewheel.api.gpu_pool import SecretKeyRef
+from sparewheel.api.gpu_pool import SecretKeyRef, joins_by_kubeadm
 from sparewheel.api.names import API_VERSION, NAMESPACE, POLICY_NAME
 from sparewheel.api.remediation_policy import LemonRule, RemediationPolicySpec, VetoRule
 from sparewheel.api.routes import Person, Route
+from sparewheel.api.token_admission import token_admission_manifests
 from stacks.base import CREDENTIALS_SECRET
 from stacks.conditions import condition_rules
 from stacks.config import StackConfig
@@ -79,7 +80,7 @@ class Remediation(pulumi.ComponentResource):
         super().__init__("sparewheel:remediation:Remediation", name, None, opts)
         kinds = self._ground(keep_records=config.remediation.keep_records)
         self.kinds = KindsServed("kinds-served", kinds, self).served
-        admission = self._admission(kinds)
+        admission = self._admission(kinds, joins_hosts=any(joins_by_kubeadm(pool.backend) for pool in config.pools))
         credentials = k8s.core.v1.Secret(
             CREDENTIALS_SECRET,
             metadata={"name": CREDENTIALS_SECRET, "namespace": NAMESPACE},
@@ -119,8 +120,9 @@ class Remediation(pulumi.ComponentResource):
         ]
         return [namespace, *kinds]
 
-    def _admission(self, kinds: list[pulumi.Resource]) -> list[pulumi.Resource]:
+    def _admission(self, kinds: list[pulumi.Resource], *, joins_hosts: bool) -> list[pulumi.Resource]:
         """An agent writes about its own node only; the controller alone asks for actions on nodes."""
+        tokens = token_admission_manifests() if joins_hosts else []
         return [
             k8s.apiextensions.CustomResource(
                 f"{manifest['kind'].lower()}-{manifest['metadata']['name']}",
@@ -130,11 +132,14 @@ class Remediation(pulumi.ComponentResource):
                 spec=manifest["spec"],
                 opts=pulumi.ResourceOptions(parent=self, depends_on=kinds),
             )
-            for manifest in (*admission_manifests(), *action_admission_manifests())
+            for manifest in (*admission_manifests(), *action_admission_manifests(), *tokens)
         ]
 
     def _controller(self, config: StackConfig, depends_on: list[pulumi.Resource]) -> None:
-        access = controller_access(pulumi.ResourceOptions(parent=self, depends_on=depends_on))
+        access = controller_access(
+            pulumi.ResourceOptions(parent=self, depends_on=depends_on),
+            joins_hosts=any(joins_by_kubeadm(pool.backend) for pool in config.pools),
+        )
         labels = {"app.kubernetes.io/name": CONTROLLER}
         k8s.apps.v1.Deployment(
             CONTROLLER,

@@ -14,6 +14,7 @@ from sparewheel.api.enums import NodeActionKind
 from sparewheel.api.gpu_pool import can_power_cycle
 from stacks.base import CREDENTIALS_SECRET, Area
 from stacks.explain import explain
+from stacks.kubeadm import KubeadmCluster, in_a_pool
 from stacks.placeholders import to_fill_in, unprintable
 from stacks.platform import Cluster, ExistingCluster, Images, ManifestsOperator, Operator, Storage
 from stacks.pools import Pool, shared_hosts
@@ -32,7 +33,7 @@ class ConfigError(Exception):
 class StackConfig(Area):
     """A whole stack. Each field is one key of the stack's file, ``sparewheel:FIELD``."""
 
-    cluster: Cluster = Field(description="where the Kubernetes cluster comes from: kind existing or command")
+    cluster: Cluster = Field(description="where the Kubernetes cluster comes from: kind existing, command or kubeadm")
     operator: Operator = Field(description="where Slinky's operator comes from: kind manifests or charts")
     images: Images = Field(description="container images")
     slurm: Slurm = Field(description="Slurm's settings")
@@ -80,6 +81,14 @@ class StackConfig(Area):
         if sum(pool.partition.default for pool in self.pools) > 1:
             msg = "pools: more than one has partition.default true; leave it at one"
             raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _control_plane(self) -> Self:
+        if isinstance(self.cluster, KubeadmCluster):
+            msg = in_a_pool(self.cluster.control_plane, self.pools)
+            if msg:
+                raise ValueError(msg)
         return self
 
     @model_validator(mode="after")
@@ -148,6 +157,8 @@ class StackConfig(Area):
         """(path of the setting, name of the stack's secret) for each secret that a setting names."""
         if isinstance(self.cluster, ExistingCluster) and self.cluster.kubeconfig_secret:
             yield "cluster.kubeconfig_secret", self.cluster.kubeconfig_secret
+        if isinstance(self.cluster, KubeadmCluster):
+            yield "cluster.control_plane.key_secret", self.cluster.control_plane.key_secret
         if isinstance(self.slurm.accounting, ExternalDatabase):
             yield "slurm.accounting.password_secret", self.slurm.accounting.password_secret
         yield from self.credential_names()
@@ -206,6 +217,12 @@ def parse(
         missing.append(
             f"operator.path: {operator.path} is no folder with .yaml files; "
             "give one with Slinky's operator, from the project's root on"
+        )
+    network = config.cluster.network if isinstance(config.cluster, KubeadmCluster) else None
+    if network is not None and not has_manifests(network):
+        missing.append(
+            f"cluster.network: {network} is no folder with .yaml files; "
+            "give one with the pods' network (CNI), from the project's root on"
         )
     if missing:
         raise ConfigError(_message(missing))

@@ -15,22 +15,44 @@ JOIN_HOLES: Final = {
     "{taints}": "the taints that keep work off it until it was checked",
 }
 
+SHORTEST_JOIN_SECONDS: Final = 60
+
 
 def wrong_machines(backend: MachinesBackend) -> str:
     """Why it can't be used, with the next step; empty when it can."""
     return next(_wrong(backend), "")
 
 
+def wrong_end(what: str, ssh: SshEndpoint) -> str:
+    """Why ``what`` can't be reached as it is written, with the next step; empty when it can."""
+    return next(_wrong_end(what, ssh), "")
+
+
 def _wrong(backend: MachinesBackend) -> Iterator[str]:
+    yield from _wrong_kubeadm(backend) if backend.kubeadm is not None else _wrong_commands(backend)
+    for machine in backend.machines:
+        yield from _wrong_end(f"machine {machine.name}", machine.ssh)
+    if backend.power is not None:
+        yield from _wrong_power(backend.power)
+
+
+def _wrong_commands(backend: MachinesBackend) -> Iterator[str]:
     for hole, what in JOIN_HOLES.items():
         if hole not in backend.join_command:
             yield f"join_command doesn't say {what}; write {hole} where that goes"
     if not backend.leave_command.strip():
         yield "leave_command is empty; write what takes a machine out of the cluster"
-    for machine in backend.machines:
-        yield from _wrong_end(f"machine {machine.name}", machine.ssh)
-    if backend.power is not None:
-        yield from _wrong_power(backend.power)
+
+
+def _wrong_kubeadm(backend: MachinesBackend) -> Iterator[str]:
+    for setting in ("join_command", "leave_command"):
+        if setting in backend.model_fields_set:
+            yield f"{setting} and kubeadm are both there; a machine joins and leaves by one of them, so leave one away"
+    for name in backend.kubeadm.ignore_preflight_errors if backend.kubeadm is not None else ():
+        if not re.fullmatch(r"[A-Za-z][-A-Za-z0-9.]*", name) or name.lower() == "all":
+            yield f"kubeadm.ignore_preflight_errors: {name[:40]!r} is no name of one check, such as SystemVerification"
+    if backend.timeout_seconds < SHORTEST_JOIN_SECONDS:
+        yield f"timeout_seconds: kubeadm needs more than {backend.timeout_seconds:g}, {SHORTEST_JOIN_SECONDS} at least"
 
 
 def _wrong_power(power: PowerSwitch) -> Iterator[str]:

@@ -40,6 +40,8 @@ def secrets_by_name(resource: Resource, _given: Given) -> Iterator[str]:
     if resource.kind not in _ROLES or is_allowed(ALL_SECRETS, resource.kind, resource.name, "secrets"):
         return
     for rule in items(resource.inputs, "rules"):
+        if set(items(rule, "verbs")) == {"create"}:
+            continue  # it reads and changes none, and no right to create can be given by name
         if "secrets" in items(rule, "resources") and not items(rule, "resourceNames"):
             yield f"role {resource.name}: may use every secret; give resourceNames"
 

@@ -70,6 +70,14 @@ class Machine(ApiModel):
     machine's place only if it has at least as much of each."""
 
 
+class KubeadmJoin(ApiModel):
+    """Machines join by ``kubeadm join`` and leave by ``kubeadm reset``; the cluster was made by kubeadm."""
+
+    ignore_preflight_errors: list[str] = Field(default_factory=list[str])
+    """Checks of ``kubeadm join``, by name, whose failure doesn't matter on these machines."""
+    cri_socket: str = Field(default="unix:///run/containerd/containerd.sock", pattern=r"^unix:///[^\s'\"]+$")
+
+
 class MachinesBackend(ApiModel):
     """An inventory of machines reached by SSH."""
 
@@ -79,6 +87,8 @@ class MachinesBackend(ApiModel):
     machines: list[Machine] = Field(min_length=1)
     join_command: str = "host-join --node-name {node} {labels} {taints}"
     leave_command: str = "host-leave"
+    kubeadm: KubeadmJoin | None = None
+    """In place of the two commands."""
     power: PowerSwitch | None = None
     timeout_seconds: float = Field(default=60.0, gt=0)
 
@@ -144,6 +154,11 @@ class CrusoeBackend(ApiModel):
 def can_power_cycle(backend: MachinesBackend | WarmBackend | CrusoeBackend) -> bool:
     """Can the backend reboot a host without the host's help?"""
     return isinstance(backend, CrusoeBackend) or (isinstance(backend, MachinesBackend) and backend.power is not None)
+
+
+def joins_by_kubeadm(backend: MachinesBackend | WarmBackend | CrusoeBackend) -> bool:
+    """Do the backend's hosts join by kubeadm, each with a token made for it?"""
+    return isinstance(backend, MachinesBackend) and backend.kubeadm is not None
 
 
 class NodeSetRef(ApiModel):

@@ -143,6 +143,9 @@ CONTROLLER_APP_NAME: Final = "sparewheel-controller"
 """Value of ``app.kubernetes.io/name`` on the controllers' pods."""
 CONTROLLER_ACCOUNT: Final = CONTROLLER_APP_NAME
 """Service account of the controller, in our namespace; an admission policy lets it alone ask for actions on nodes."""
+BOOTSTRAP_TOKEN_TYPE: Final = "bootstrap.kubernetes.io/token"  # noqa: S105 - the type of a Secret
+BOOTSTRAPPERS: Final = "system:bootstrappers:kubeadm:default-node-token"
+"""Whom kubeadm lets join: a kubelet with a bootstrap token."""
 CLAIM_OF_INCIDENT: Final = "remediation/"
 """Claims on GpuHosts whose owner begins so are held by incidents."""
 CONTROLLER_LEASE: Final = CONTROLLER_APP_NAME

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from sparewheel.api.gpu_pool import CrusoeBackend, GpuPool, MachinesBackend, SecretKeyRef
 from sparewheel.capacity.backends.warm import WarmProvider
@@ -19,10 +20,12 @@ async def provider_for(kube: Kube, pool: GpuPool, clock: Clock) -> CapacityProvi
     """The pool's backend. Raises CapacityError for a missing key, KubeError when it can't be read."""
     backend, namespace = pool.spec.backend, pool.metadata.namespace or ""
     if isinstance(backend, MachinesBackend):
+        from sparewheel.capacity.backends.kubeadm import open_door
         from sparewheel.capacity.backends.machines import MachinesProvider
 
         power = await _secret(kube, namespace, backend.power.key_ref) if backend.power is not None else ""
-        return MachinesProvider(backend, await _secret(kube, namespace, backend.key_ref), power)
+        key = await _secret(kube, namespace, backend.key_ref)
+        return MachinesProvider(backend, key, power, partial(open_door, kube, clock))
     if isinstance(backend, CrusoeBackend):
         from sparewheel.capacity.backends.crusoe import CrusoeProvider
 

@@ -25,8 +25,8 @@ def asks(value: str | None) -> Json:
     return {"metadata": {"annotations": {ANNOTATION_NODE_ACTION: value}}}
 
 
-@pytest.fixture
-async def controller_token(kube: KubeClient) -> str:
+async def token_of_the_controller(kube: KubeClient, manifests: list[Json]) -> str:
+    """The controller's account as an administrator, so that nothing but the policy of ``manifests`` is in its way."""
     await apply(kube, SPACE, {"metadata": {"name": NAMESPACE}})
     await apply(kube, ACCOUNT, {"metadata": {"name": CONTROLLER_ACCOUNT}}, NAMESPACE)
     binding: Json = {
@@ -35,11 +35,16 @@ async def controller_token(kube: KubeClient) -> str:
         "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER_ACCOUNT, "namespace": NAMESPACE}],
     }
     await apply(kube, ROLE_BINDING, binding)
-    policy, bound = action_admission_manifests()
+    policy, bound = manifests
     await apply(kube, ADMISSION_POLICY, policy)
     await apply(kube, ADMISSION_BINDING, bound)
     body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": {}}
     return str((await kube.create(TOKEN, body, NAMESPACE))["status"]["token"])
+
+
+@pytest.fixture
+async def controller_token(kube: KubeClient) -> str:
+    return await token_of_the_controller(kube, action_admission_manifests())
 
 
 async def test_only_the_controller_asks_and_anybody_takes_back(

@@ -108,7 +108,7 @@ class Mocks(pulumi_mocks.Mocks):
 
     def new_resource(self, args: pulumi_mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         outputs: dict[str, Any] = dict(cast("dict[str, Any]", args.inputs))  # pyright: ignore[reportUnknownMemberType]
-        if args.typ == "command:local:Command":
+        if args.typ in ("command:local:Command", "command:remote:Command"):
             outputs["stdout"] = KUBECONFIG
         if args.typ.endswith("KindsServed"):
             outputs["served"] = outputs["digest"]

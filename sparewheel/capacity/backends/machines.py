@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 import asyncssh
 
-from sparewheel.api.gpu_pool import Machine, MachinesBackend, SshEndpoint
-from sparewheel.capacity.backends.command_words import program, redact
+from sparewheel.api.gpu_pool import KubeadmJoin, Machine, MachinesBackend, SshEndpoint
+from sparewheel.capacity.backends.command_words import HIDDEN, program, redact
+from sparewheel.capacity.backends.kubeadm import Door, join_command, join_document, leave_command
 from sparewheel.capacity.port import (
     CapacityError,
     Inventory,
@@ -38,6 +40,8 @@ class MachinesProvider:
     backend: MachinesBackend
     host_key: str
     power_key: str = ""
+    open_door: Callable[[], Awaitable[Door]] | None = None
+    """Into the cluster, for one host that joins by kubeadm."""
 
     @property
     def keeps_node(self) -> bool:
@@ -70,6 +74,9 @@ class MachinesProvider:
             await self._switch(host, self.backend.power.on_command)
 
     async def join(self, request: JoinRequest) -> None:
+        if self.backend.kubeadm is not None:
+            await self._join_by_kubeadm(request, self.backend.kubeadm)
+            return
         labels = " ".join(f"--label {shlex.quote(f'{key}={value}')}" for key, value in sorted(request.labels.items()))
         taints = " ".join(
             f"--taint {shlex.quote(f'{taint.key}={taint.value}:{taint.effect}')}" for taint in request.taints
@@ -99,7 +106,21 @@ class MachinesProvider:
         await self._switch(host, power.off_command)
         await self._switch(host, power.on_command)
 
+    async def _join_by_kubeadm(self, request: JoinRequest, settings: KubeadmJoin) -> None:
+        machine = self._machine(request.host)
+        if self.open_door is None:
+            raise CapacityError(f"machine {request.host}: nothing here can make a token for it; this is a bug")
+        door = await self.open_door()
+        words = join_command(request, door, settings, self.backend.timeout_seconds, machine.ssh.user)
+        given = _Given("'kubeadm join'", join_document(request, door, settings), door.token)
+        await self._run(f"machine {request.host}", machine.ssh, self.host_key, words, given)
+
     async def leave(self, host: str) -> None:
+        if self.backend.kubeadm is not None:
+            machine = self._machine(host)
+            words = leave_command(self.backend.kubeadm, self.backend.timeout_seconds, machine.ssh.user)
+            await self._run(f"machine {host}", machine.ssh, self.host_key, words, _Given("'kubeadm reset'"))
+            return
         await self._on_machine(host, self.backend.leave_command, {})
 
     async def quarantine(self, host: str, reason: str) -> None:
@@ -118,17 +139,20 @@ class MachinesProvider:
 
     async def _on_machine(self, host: str, command: str, filled: Mapping[str, str]) -> str:
         machine = self._machine(host)
-        values = {**filled, "host": shlex.quote(host)}
-        return await self._run(f"machine {host}", machine.ssh, self.host_key, command, values)
+        text = _fill(command, {**filled, "host": shlex.quote(host)})
+        return await self._run(
+            f"machine {host}", machine.ssh, self.host_key, text, _Given(program(command), of=command)
+        )
 
     async def _switch(self, host: str, command: str) -> str:
         power = self.backend.power
         if power is None:
             raise CapacityError(f"machine {host}: its pool has no power switch; add backend.power")
-        values = {"host": shlex.quote(host)}
-        return await self._run(f"power switch for machine {host}", power.ssh, self.power_key, command, values)
+        text = _fill(command, {"host": shlex.quote(host)})
+        given = _Given(program(command), of=command)
+        return await self._run(f"power switch for machine {host}", power.ssh, self.power_key, text, given)
 
-    async def _run(self, who: str, endpoint: SshEndpoint, key: str, command: str, values: Mapping[str, str]) -> str:
+    async def _run(self, who: str, endpoint: SshEndpoint, key: str, command: str, given: _Given) -> str:
         """Standard output of the command. Everything that can go wrong is told apart and names the machine.
 
         Errors name the program alone: the rest of the command may hold a token.
@@ -137,24 +161,46 @@ class MachinesProvider:
         seconds = self.backend.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                result = await _result(await _connect(place, endpoint, key), _fill(command, values))
+                result = await _result(await _connect(place, endpoint, key), command, given.stdin)
         except TimeoutError as error:
             raise UnreachableError(
-                f"{place} did not finish {program(command)} within {seconds:g} s; look at the machine"
+                f"{place} did not finish {given.program} within {seconds:g} s; look at the machine"
             ) from error
         except (asyncssh.Error, OSError) as error:
-            raise UnreachableError(f"{place}: connection lost during {program(command)}: {_cause(error)}") from error
+            raise UnreachableError(f"{place}: connection lost during {given.program}: {_cause(error)}") from error
         if result.exit_status != 0:
             lines = [line for line in _text(result.stderr).splitlines() if line.strip()]
             last = lines[-1].strip() if lines else "nothing on standard error"
             ended = f"exit status {result.exit_status}" if result.exit_status is not None else "a signal"
-            raise CommandFailedError(f"{place}: {program(command)} failed with {ended}: {redact(last, command)}")
+            raise CommandFailedError(f"{place}: {given.program} failed with {ended}: {given.hide(last)}")
         return _text(result.stdout)
 
 
-async def _result(connection: asyncssh.SSHClientConnection, command: str) -> asyncssh.SSHCompletedProcess:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a command is called in errors, what it reads, and what must be in no error."""
+
+    program: str
+    stdin: str | None = field(default=None, repr=False)
+    secret: str = field(default="", repr=False)
+    of: str = ""
+    """The command as the stack wrote it."""
+
+    def hide(self, text: str) -> str:
+        text = redact(text, self.of) if self.of else text
+        return text.replace(self.secret, HIDDEN) if self.secret else text
+
+
+async def _result(
+    connection: asyncssh.SSHClientConnection, command: str, stdin: str | None
+) -> asyncssh.SSHCompletedProcess:
     try:
-        return await connection.run(command, check=False)
+        process = await connection.create_process(command)
+        if stdin is not None:
+            with suppress(BrokenPipeError):  # one that ended before it read says why
+                process.stdin.write(stdin)
+                process.stdin.write_eof()
+        return await process.wait(check=False)
     finally:
         connection.abort()
 

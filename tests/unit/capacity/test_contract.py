@@ -14,6 +14,7 @@ import pytest
 from lab.standins.crusoe.trouble import Fault
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import GpuHost, GpuHostSpec, HostPhase
+from sparewheel.api.gpu_pool import KubeadmJoin
 from sparewheel.api.names import (
     LABEL_HOST,
     LABEL_POOL,
@@ -28,6 +29,7 @@ from sparewheel.api.names import (
     TAINT_SPARE,
 )
 from sparewheel.capacity.backends.crusoe import CrusoeProvider
+from sparewheel.capacity.backends.kubeadm import Door
 from sparewheel.capacity.backends.machines import MachinesProvider
 from sparewheel.capacity.backends.warm import WarmProvider
 from sparewheel.capacity.heard import Reports
@@ -120,11 +122,20 @@ class CrusoePlace(WarmPlace):
         self.yard.server.trouble.faults.append(Fault("", 500, times=999, message="disk on fire"))
 
 
-@pytest.fixture(params=["machines", "warm", "crusoe"])
+async def a_door() -> Door:
+    return Door("192.0.2.10:6443", "sha256:00", "abcdef.0123456789abcdef")
+
+
+@pytest.fixture(params=["machines", "kubeadm", "warm", "crusoe"])
 async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
     if request.param == "machines":
         async with ssh_yard("gpu-1", "gpu-2") as yard:
             yield MachinesPlace(yard, MachinesProvider(yard.backend(), yard.client_key, yard.client_key))
+        return
+    if request.param == "kubeadm":
+        async with ssh_yard("gpu-1", "gpu-2") as yard:
+            backend = yard.backend(kubeadm=KubeadmJoin())
+            yield MachinesPlace(yard, MachinesProvider(backend, yard.client_key, yard.client_key, a_door))
         return
     if request.param == "crusoe":
         async with crusoe_yard() as yard:
