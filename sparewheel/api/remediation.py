@@ -247,7 +247,8 @@ class RemediationStatus(ApiModel):
     stage: NodeStage = NodeStage.DETECTED
     outcome: Outcome = Outcome.OPEN
     cancelled_by: str = ""
-    """Who called the incident off; empty where nobody did."""
+    """Who called the incident off; empty where nobody did. Set while it is open: it ends so, whatever comes."""
+    cancelled_why: str = ""
     message: str = ""
     waiting_for: str = ""
     """What the incident waits for, in words; empty while it moves."""

@@ -3,6 +3,8 @@
 - a node set DOWN ends its jobs there at once; survivors get TERM and save; Slurm never waits for the struck node;
 - an expedited batch job keeps its survivors and starts again as soon as they have saved, before any rival;
 - a node that is brought back gets no job until its slurmd has answered slurmctld's next ping (``PING_SECONDS``);
+- a job that starts where a rank of its last attempt still runs is refused by that slurmd ("Duplicate jobid"): the node
+  drains and the job hangs;
 - any other batch job waits ``requeue_delay_seconds`` and then its turn; a job that may not be requeued is NODE_FAIL;
 - a heterogeneous job is ended and requeued as a whole, whichever of its parts ran on the node;
 - an expedited job that ends non-zero by itself is held (REQUEUE_HOLD), unless an Epilog failed on one of its nodes.

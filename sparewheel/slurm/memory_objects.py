@@ -26,6 +26,8 @@ class MemoryNode:
     """Monotonic: until then slurmctld waits for its answer to a ping."""
     slurmd_up: bool = True
     """False from the end of its worker until another one registers: nobody answers a ping."""
+    left: dict[int, float] = field(default_factory=dict[int, float])
+    """Jobs that a strike ended and whose ranks still run here, until when (monotonic): Slurm doesn't wait for them."""
 
 
 @dataclass(slots=True)
@@ -39,6 +41,9 @@ class MemoryJob:
     expedited: bool = True
     save_seconds: float = 2.0
     """How long each rank saves after TERM."""
+    hangs: bool = False
+    """Its ranks on a node that is struck answer no signal: they run until the worker or the host ends, or a test ends
+    them."""
     array_job_id: int | None = None
     het_job_id: int | None = None
     priority: int = 1

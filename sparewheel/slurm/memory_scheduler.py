@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from sparewheel.clock import Clock, SystemClock
 from sparewheel.slurm.memory_objects import MemoryJob, MemoryNode
@@ -26,6 +27,8 @@ class MemoryScheduler:
 
     def _strike(self, name: str) -> None:
         hit = [job for job in self.job_table.values() if job.state == "RUNNING" and name in job.nodes]
+        now, left = self.clock.monotonic_seconds(), self.node_table[name].left
+        left |= {job.job_id: inf if job.hangs else now + job.save_seconds for job in hit}
         parts = {part.job_id: part for one in hit for part in self.whole(one)}
         for job in parts.values():
             if job.batch and job.requeue:
@@ -61,6 +64,8 @@ class MemoryScheduler:
         for job in self.job_table.values():
             self._end_script(job, now)
             job.completing = {name: until for name, until in job.completing.items() if until > now}
+        for node in self.node_table.values():
+            node.left = {job: until for job, until in node.left.items() if until > now}
         pending = [job for job in self.job_table.values() if job.state == "PENDING" and not job.held]
         for job in sorted(pending, key=lambda job: (not job.expediting, -job.priority, job.job_id)):
             if job.completing or job.begin_seconds > now:
@@ -72,8 +77,18 @@ class MemoryScheduler:
                 job.expediting, job.start_time, job.end_time = False, self.clock.now(), None
                 job.exit_code, job.exit_signal, job.requeue_held = None, None, False
                 job.started_monotonic = now
+                self._refuse_a_duplicate(job)
             else:
                 job.state_reason = "Resources"
+
+    def _refuse_a_duplicate(self, job: MemoryJob) -> None:
+        """A slurmd that still has a rank of the job's last attempt takes no other: its node drains, the job hangs."""
+        refusing = [node for node in map(self.node_table.__getitem__, job.nodes) if job.job_id in node.left]
+        for node in refusing:
+            node.drain, node.reason, node.reason_changed_at = True, "Duplicate jobid", self.clock.now()
+        if refusing:
+            self._requeue(job, save=False, expedite=False, without=[])
+            job.completing = {node.name: inf for node in refusing}
 
     def _end_script(self, job: MemoryJob, now: float) -> None:
         if not job.script or job.state != "RUNNING":

@@ -20,6 +20,7 @@ from sparewheel.api.remediation_policy import RemediationPolicySpec, VetoEscalat
 from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.cli.common import CommandError
 from sparewheel.kube.port import NODE, Json
+from sparewheel.slurm.memory import MemoryJob
 from tests.support.fake_replacer import FakeHost
 from tests.support.mortal import Life, mortal_controller
 from tests.support.play import deletions, healed, playing, training, waits_for
@@ -79,13 +80,110 @@ async def test_in_the_middle_of_the_grace_the_claim_is_given_back() -> None:
         world.break_gpu("gpu-1")
         await until(lambda: bool(world.records()) and world.record().status.replacement.claimed_at is not None)
         await cancel(world)
-        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 10)
         spare = world.capacity.hosts["gpu-3"]
+        await until(lambda: (spare.owner, spare.phase) == ("", "Spare"), 10)
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 55)
         assert (spare.owner, spare.phase) == ("", "Spare")
         assert deletions(world) == [], "nothing was deleted"
         no_trace(world)
         await until(lambda: job.state == "RUNNING" and job.restart_count == 1)
         await until(lambda: all(one.closed for one in world.record().status.jobs))
+
+
+# -------------------------------------------------------------------- while struck ranks still run
+async def struck_rank(world: World) -> MemoryJob:
+    """A job whose rank on the struck node answers no signal."""
+    job = await training(world, hangs=True)
+    world.break_gpu("gpu-1")
+    await until(lambda: "processes still run on gpu-1" in waits_for(world))
+    return job
+
+
+def ranks_end(world: World) -> None:
+    for node in world.slurm.node_table.values():
+        node.left.clear()
+
+
+async def runs_anew(world: World, job: MemoryJob) -> None:
+    await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 30)
+    await until(lambda: job.state == "RUNNING", 10)
+    assert job.restart_count == 1
+    no_trace(world)
+    assert not any(node.drain for node in world.slurm.node_table.values())
+
+
+@pytest.mark.parametrize("by_uncordon", [True, False])
+async def test_no_job_comes_back_to_a_rank_that_hangs(by_uncordon: bool) -> None:
+    world = World()
+    async with playing(world):
+        job = await struck_rank(world)
+        if by_uncordon:
+            world.uncordon("gpu-1")
+        else:
+            await cancel(world)
+        await until(lambda: "gpu-0 comes back (called off)" in waits_for(world), 5)
+        assert "job 7 to end: processes still run on gpu-1; grace ends" in waits_for(world)
+        await until(lambda: "after the grace" in waits_for(world), 30)
+        await asyncio.sleep(60)
+        assert waits_for(world) == "job 7 to end, after the grace; Slurm node gpu-0 stays down until then (called off)"
+        assert len(world.receiver.of("incident.waiting")) == 1, "told once"
+        assert (world.slurm.node_table["gpu-0"].down, job.state) == (True, "PENDING")
+        assert (deletions(world), world.record().status.replacement.admitted_at) == ([], None)
+        assert world.capacity.hosts["gpu-3"].owner == ""
+        ranks_end(world)
+        await runs_anew(world, job)
+        by = world.record().status.cancelled_by
+        assert by.startswith("uncordon" if by_uncordon else "ada at ")
+        assert world.record().status.message.startswith("Cancelled by ")
+
+
+async def test_a_silent_agent_is_no_word_that_nobody_is_left() -> None:
+    world = World()
+    async with playing(world):
+        job = await struck_rank(world)
+        world.silent.add("gpu-1")
+        await cancel(world)
+        await until(lambda: waits_for(world).startswith("word of the agent on gpu-1 that no job process is left"), 40)
+        await asyncio.sleep(60)
+        assert world.slurm.node_table["gpu-0"].down
+        ranks_end(world)
+        world.silent.discard("gpu-1")
+        await runs_anew(world, job)
+
+
+async def test_a_person_who_knows_better_resumes_the_slurm_node() -> None:
+    world = World()
+    async with playing(world):
+        job = await struck_rank(world)
+        world.silent.add("gpu-1")
+        await cancel(world)
+        await until(lambda: "after the grace" in waits_for(world), 40)
+        ranks_end(world)
+        await world.slurm.set_node_state("gpu-0", ["RESUME"], "")
+        await runs_anew(world, job)
+
+
+async def test_a_host_that_is_off_runs_nothing() -> None:
+    world = World()
+    async with playing(world):
+        await struck_rank(world)
+        world.lose("gpu-1")
+        await cancel(world)
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 40)
+        assert world.record().status.replacement.proven_off_at is not None
+
+
+async def test_a_controller_that_takes_over_waits_for_the_rank_too() -> None:
+    world = World()
+    async with playing(world):
+        job = await struck_rank(world)
+        await cancel(world)
+        await until(lambda: "comes back (called off)" in waits_for(world), 5)
+    async with playing(world, world.controller("two")):
+        await asyncio.sleep(30)
+        assert world.slurm.node_table["gpu-0"].down
+        ranks_end(world)
+        await runs_anew(world, job)
 
 
 @pytest.mark.parametrize("by_uncordon", [True, False])
@@ -97,12 +195,10 @@ async def test_an_uncordon_in_the_middle_of_the_drain(by_uncordon: bool) -> None
         world.break_gpu("gpu-1")
         await until(lambda: "grace ends" in waits_for(world))
         if by_uncordon:
-            body = world.node("gpu-1")
-            body["spec"]["unschedulable"] = False
-            world.kube.put(NODE, body)
+            world.uncordon("gpu-1")
         else:
             await cancel(world)
-        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 10)
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 55)
         assert world.record().status.cancelled_by.startswith("uncordon" if by_uncordon else "ada at ")
         assert world.record().status.message.startswith("Cancelled by ")
         no_trace(world)
@@ -112,7 +208,7 @@ async def test_an_uncordon_in_the_middle_of_the_drain(by_uncordon: bool) -> None
 async def test_too_late_is_told_and_changes_nothing() -> None:
     world = World()
     async with playing(world):
-        await training(world)
+        await training(world, save_seconds=0.0)
         world.break_gpu("gpu-1")
         await until(lambda: bool(world.records()) and world.record().status.replacement.worker_deleted_at is not None)
         with pytest.raises(CommandError, match="can't be called off any more: the node's worker pod was deleted"):

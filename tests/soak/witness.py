@@ -62,8 +62,6 @@ class Witness:
             world.truth.wrong(f"{incident.metadata.name} strikes {name} a second time")
         times.append(now)
         self._ends_jobs(name)
-        for job in world.running_on(name):
-            world.saving.setdefault(incident.spec.node, {})[job.job_id] = now + job.save_seconds
         recent = [one for at in self.strikes.values() for one in at if one > max(now - 300.0, self.breaker_closed)]
         if self.clocks_right and len(recent) > world.shape.max_fenced_nodes:
             world.truth.wrong(f"{len(recent)} nodes struck in 300 s, {world.shape.max_fenced_nodes} allowed")
@@ -126,7 +124,9 @@ class Witness:
 
     def _worker_goes(self, node: str, power: str) -> None:
         now, world = asyncio.get_running_loop().time(), self.world
-        saving = [job for job, until in world.saving.get(node, {}).items() if until > now]
+        workers = [name for name, place in world.worker_nodes().items() if place == node]
+        left = [world.slurm.node_table[name].left for name in workers if name in world.slurm.node_table]
+        saving = [job for jobs in left for job, until in jobs.items() if until > now]
         names = [one.metadata.name for one in self._records() if one.spec.node == node]
         struck = [at for name in names for at in self.strikes.get(name, [])]
         if saving and power != "off" and struck and now < max(struck) + world.shape.grace_seconds - SLACK_SECONDS:

@@ -67,8 +67,6 @@ class Truth:
 class SoakWorld(World):
     shape: Shape = field(default_factory=Shape)
     truth: Truth = field(default_factory=Truth)
-    saving: dict[str, dict[int, float]] = field(default_factory=dict[str, dict[int, float]])
-    """By Node: jobs whose struck ranks still save there, until when."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,13 +84,6 @@ class SoakWorld(World):
             warm=shape.warm,
             shape=shape,
         )
-
-    def alive(self, node: str, slurm_node: str | None) -> list[int]:
-        now = asyncio.get_running_loop().time()
-        saving = {job: until for job, until in self.saving.get(node, {}).items() if until > now}
-        if node in self.saving:
-            self.saving[node] = saving
-        return sorted({*super().alive(node, slurm_node), *saving})
 
     def running_on(self, slurm_node: str) -> list[MemoryJob]:
         return [job for job in self.slurm.job_table.values() if job.state == "RUNNING" and slurm_node in job.nodes]

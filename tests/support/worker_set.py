@@ -96,6 +96,7 @@ class WorkerSet(ABC):
         if not node.down:
             node.down = True
             self.slurm._strike(name)
+        node.left.clear()
 
     def _make_worker(self, name: str, now: float) -> None:
         labels = {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: POOL, SLINKY_POD_HOSTNAME: name}

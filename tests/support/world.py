@@ -162,6 +162,7 @@ class World(WorkerSet):
         self.kube.put(NODE, body)
         for name, place in self.worker_nodes().items():
             if place == node:
+                self.slurm.node_table[name].left.clear()
                 self.slurm.restart_slurmd(name)
 
     def heal_gpu(self, node: str, gpu: int) -> None:
@@ -179,6 +180,12 @@ class World(WorkerSet):
     def put_pod(self, name: str, node: str, namespace: str = "other", **labels: str) -> Json:
         metadata = {"name": name, "labels": labels, "uid": f"pod-{next(self._uids)}"}
         return self.kube.put(POD, {"metadata": metadata, "spec": {"nodeName": node}}, namespace)
+
+    def uncordon(self, node: str) -> None:
+        """A person takes the cordon off."""
+        body = self.node(node)
+        body["spec"]["unschedulable"] = False
+        self.kube.put(NODE, body)
 
     def veto(self, node: str, name: str = "eval") -> None:
         self.put_pod(name, node, **{LABEL_VETO: VETO_VALUE})
@@ -244,7 +251,7 @@ class World(WorkerSet):
         if node in self.silent:
             return
         name = next((name for name, place in self.worker_nodes().items() if place == node), None)
-        alive = self.alive(node, name)
+        alive = alive_on(self.slurm, name) if name else []
         status = NodeHealthStatus(
             boot_id=self.boot_id(node),
             action=self.helpers.words.get(node) if self.helpers is not None else None,
@@ -258,10 +265,6 @@ class World(WorkerSet):
         health = NodeHealth(metadata=ObjectMeta(name=node), status=status)
         self.kube.put(NODE_HEALTH, health.to_wire())
 
-    def alive(self, node: str, slurm_node: str | None) -> list[int]:
-        """Jobs with processes on the node."""
-        return alive_on(self.slurm, slurm_node) if slurm_node else []
-
 
 async def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
     """Wait until the condition holds, looking every 0.1 s; TimeoutError after ``seconds`` of the loop's time."""
@@ -273,7 +276,10 @@ async def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
 def alive_on(slurm: MemorySlurm, name: str) -> list[int]:
     """Jobs with processes on the node."""
     jobs = slurm.job_table.values()
-    return [job.job_id for job in jobs if name in job.completing or (job.state == "RUNNING" and name in job.nodes)]
+    there = {job.job_id for job in jobs if name in job.completing or (job.state == "RUNNING" and name in job.nodes)}
+    now = slurm.clock.monotonic_seconds()
+    left = slurm.node_table[name].left if name in slurm.node_table else {}
+    return sorted(there | {job for job, until in left.items() if until > now})
 
 
 def reported_attempt(job: MemoryJob) -> int:

@@ -28,7 +28,9 @@ def cancel(name: str, reason: Annotated[str, typer.Option(help="why; stands in t
 
     async def command(kube: KubeClient) -> None:
         await ask_to_cancel(kube, checked_name(name), getpass.getuser(), reason, datetime.now(UTC))
-        out.print(f"{name} is called off; `sparewheel timeline {name}` shows its end.")
+        out.print(
+            f"{name} is called off; `sparewheel timeline {name}` shows its end, once no struck job process is left."
+        )
 
     run(command)
 

@@ -36,7 +36,13 @@ def past_recall(status: RemediationStatus) -> str:
 
 
 def asked_to_cancel(remediation: Remediation) -> CallOff | None:
-    """The wish written on this record; a wish on another record, of the same node too, is none of its business."""
+    """The wish written on this record; a wish on another record, of the same node too, is none of its business.
+
+    One that is journalled is being done already: nothing comes too late for it any more.
+    """
+    status = remediation.status
+    if status.cancelled_by and is_open(remediation):
+        return CallOff(status.cancelled_by, status.cancelled_why)
     text = remediation.metadata.annotations.get(ANNOTATION_CANCEL, "")
     if not text or not is_open(remediation) or past_recall(remediation.status):
         return None

@@ -42,29 +42,38 @@ def jobs_gate(
     """
     status = remediation.status
     struck = status.owned.slurm_struck_at
-    nobody = _nobody_left(remediation, health)
+    nobody = nobody_left(remediation, health)
     if nobody:
         return Gate(open=True, why=nobody)
     if struck is None or status.jobs_listed_at is None:
         return Gate(open=False, why="the strike on the Slurm node")
     if status.fence is FenceKind.DRAIN:
         return _drained_gate(remediation, slurm)
-    left = remediation.spec.grace_seconds - seconds_since(struck, now, fenced_seconds_ago)
+    left = grace_left_seconds(remediation, now, fenced_seconds_ago)
     if left <= 0:
         return Gate(open=True, why="the grace is over")
-    why = _saving_words(remediation, health, struck)
-    return Gate(open=False, why=why, look_again_seconds=min(1.0, left))
+    return Gate(open=False, why=saving_words(remediation, health), look_again_seconds=min(1.0, left))
 
 
-def _saving_words(remediation: Remediation, health: HealthView | None, struck: datetime) -> str:
+def grace_left_seconds(remediation: Remediation, now: datetime, fenced_seconds_ago: float | None) -> float:
+    """Of a node that was struck; the whole grace before that."""
+    struck, grace = remediation.status.owned.slurm_struck_at, remediation.spec.grace_seconds
+    return grace - seconds_since(struck, now, fenced_seconds_ago) if struck is not None else grace
+
+
+def saving_words(remediation: Remediation, health: HealthView | None) -> str:
     """Whom it waits for, where the agent knows, and until when."""
-    spec = remediation.spec
-    until = f"grace ends {clock(struck + timedelta(seconds=spec.grace_seconds))}"
+    spec, struck = remediation.spec, remediation.status.owned.slurm_struck_at
+    until = f"; grace ends {clock(struck + timedelta(seconds=spec.grace_seconds))}" if struck is not None else ""
+    listed = processes_left(health)
+    return f"{listed} to end: processes still run on {spec.node}{until}" if listed else f"the jobs to save{until}"
+
+
+def processes_left(health: HealthView | None) -> str:
+    """Jobs whose processes the agent sees now (``jobs 7, 8``); empty where it sees none or can't say."""
     alive = sorted(health.jobs_alive or ()) if health is not None and _current(health) else []
-    if not alive:
-        return f"the jobs to save; {until}"
     listed = ", ".join(str(job) for job in alive[:MAX_JOBS]) + (" and others" if len(alive) > MAX_JOBS else "")
-    return f"job{'' if len(alive) == 1 else 's'} {listed} to end: processes still run on {spec.node}; {until}"
+    return f"job{'' if len(alive) == 1 else 's'} {listed}" if alive else ""
 
 
 def _drained_gate(remediation: Remediation, slurm: SlurmNodeView | None) -> Gate:
@@ -80,7 +89,7 @@ def _drained_gate(remediation: Remediation, slurm: SlurmNodeView | None) -> Gate
     return Gate(open=False, why=why, look_again_seconds=5.0)
 
 
-def _nobody_left(remediation: Remediation, health: HealthView | None) -> str:
+def nobody_left(remediation: Remediation, health: HealthView | None) -> str:
     """Why surely no job process is left; empty when that is not known."""
     status = remediation.status
     if status.fence is FenceKind.NONE:

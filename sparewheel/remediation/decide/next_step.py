@@ -11,6 +11,7 @@ from sparewheel.remediation.decide.anew import about, another_machine, registere
 from sparewheel.remediation.decide.breaker import struck_after_all
 from sparewheel.remediation.decide.cancel import CallOff, asked_to_cancel, uncordoned
 from sparewheel.remediation.decide.drain import deadline_over, evictable, jobs_gate, stuck
+from sparewheel.remediation.decide.given_back import wait_for_ranks
 from sparewheel.remediation.decide.leaving import others_leave
 from sparewheel.remediation.decide.mending import mending_step, removed_step, rung_step
 from sparewheel.remediation.decide.node_gone import removed_by_others, taken_by_another
@@ -50,10 +51,14 @@ def next_step(remediation: Remediation, seen: Observations, situation: Situation
 
 
 def _called_off(remediation: Remediation, seen: Observations, situation: Situation, wish: CallOff) -> NodeStep:
-    """A rung that is under way comes to its end first: a node is not given back in the middle of a reboot."""
+    """A rung that is under way, and the ranks that were struck, come to their end first: a node is not given back in
+    the middle of a reboot, nor a Slurm node to a job that still runs there."""
     rung = rung_step(remediation, seen, situation, called_off=True)
     if rung is not None:
         return rung
+    waits = wait_for_ranks(remediation, seen, situation, wish)
+    if waits is not None:
+        return waits
     untouched = not started(remediation.status, NodeStage.FENCED)
     return NodeStep((Todo(NodeAction.STAND_DOWN if untouched else NodeAction.CANCEL, call_off=wish),))
 

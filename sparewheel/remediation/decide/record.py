@@ -204,6 +204,19 @@ def veto_escalated(now: datetime) -> Change:
     return change
 
 
+def called_off(by: str, why: str) -> Change:
+    """It ends so, whatever comes. Said once."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        if status.outcome is not Outcome.OPEN or status.cancelled_by:
+            return status
+        new = copy(status)
+        new.cancelled_by, new.cancelled_why = by, why
+        return new
+
+    return change
+
+
 def recovered(why: str, now: datetime) -> Change:
     """A node that was only cordoned is well again; it is given back next. Said once."""
 
@@ -235,6 +248,7 @@ def close(outcome: Outcome, now: datetime, message: str, cancelled_by: str = "")
         new = end(NodeStage.CLOSED, now)(new)
         new.outcome, new.message, new.waiting_for, new.next_look_at = outcome, message, "", None
         new.cancelled_by = cancelled_by
+        new.cancelled_why = new.cancelled_why if cancelled_by else ""
         new.owned.cordon = new.owned.fault_taint = False
         new.owned.slurm_down, new.owned.held_nodes = [], []
         if outcome is not Outcome.HEALED:

@@ -22,7 +22,7 @@ HELD = timedelta(seconds=60)
 RENEW_SECONDS = 20.0
 SLACK = timedelta(seconds=5)
 LONGEST = timedelta(seconds=600)
-"""Survivors wait no longer than this for a spare that is on its way, or for a node that is being mended."""
+"""Survivors wait no longer than this for a spare that is on its way, or for a node that is mended or given back."""
 NO_SPARE = timedelta(seconds=15)
 """And no longer than this where there is none, once the jobs have saved."""
 
@@ -102,7 +102,7 @@ def lift_due(remediation: Remediation, jobs: Iterable[Seen], now: datetime, *, r
     never = status.fence not in _STRIKES or bool(status.owned.foreign_reason)
     if _joined(remediation) or room or never or struck_at is None or not any(_waits(job, view) for job, view in seen):
         return True
-    on_its_way = record.spare_host is not None or stays_first(remediation)
+    on_its_way = record.spare_host is not None or stays_first(remediation) or bool(status.cancelled_by)
     return now - struck_at > (LONGEST if on_its_way else NO_SPARE)
 
 

@@ -17,16 +17,17 @@ from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
 from sparewheel.remediation.decide.anew import marked
 from sparewheel.remediation.decide.cancel import CallOff
 from sparewheel.remediation.decide.deliveries import enqueue
-from sparewheel.remediation.decide.events import EVENT_CLOSED
+from sparewheel.remediation.decide.events import EVENT_CLOSED, EVENT_WAITING
 from sparewheel.remediation.decide.ladder import request_of
 from sparewheel.remediation.decide.observations import NodeView
-from sparewheel.remediation.decide.record import close, ended, recovered, started
+from sparewheel.remediation.decide.record import called_off, close, drop_spare, ended, recovered, started
 from sparewheel.remediation.decide.rung_words import rungs_ahead
 from sparewheel.remediation.decide.sentences import cordon_reason
 from sparewheel.remediation.stages import detected, slurm_return, survivors, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import node_view
 
+EVENT_LEFT = f"{EVENT_WAITING}/processes"
 _TRIES = 8
 _LIGHT = {
     Action.RESTART_JOB: "requeued the jobs that the fault hit and left the node in service",
@@ -132,12 +133,28 @@ async def abandon(incident: Incident, why: str) -> bool:
 
 
 async def call_off(incident: Incident, wish: CallOff) -> bool:
-    """A person took the node back: undo what is ours and not yet done, nothing else."""
+    """A person took the node back: undo what is ours and not yet done, nothing else. Its ranks have ended."""
     if started(incident.record.status, NodeStage.FENCED):
         await slurm_return.resume_same_instance(incident)
         await _release_spare(incident)
     await _unmark_node(incident)
     return await _end(incident, Outcome.CANCELLED, f"Cancelled {wish.words.rstrip('.')}.", wish.by)
+
+
+async def let_go(incident: Incident, wish: CallOff) -> bool:
+    """Called off, and job processes are waited for first: from here on it ends so, and its spare is free at once."""
+    await incident.update(called_off(wish.by, wish.why))
+    host = incident.record.status.replacement.spare_host
+    await _release_spare(incident)
+    if host is None:
+        return True
+    return await incident.update(drop_spare(host, refused=False, message=""))
+
+
+async def tell_left(incident: Incident) -> bool:
+    """Once: a person may end what the strike and the grace did not."""
+    await incident.tell(EVENT_LEFT)
+    return False
 
 
 async def _release_spare(incident: Incident) -> None:

@@ -8,6 +8,7 @@ from sparewheel.api.ladder import RungRecord
 from sparewheel.api.remediation import FenceKind, NodeStage
 from sparewheel.kube.port import NotFoundError
 from sparewheel.remediation.decide.budget import FleetLimits
+from sparewheel.remediation.decide.cancel import asked_to_cancel
 from sparewheel.remediation.decide.next_step import next_step
 from sparewheel.remediation.decide.node_step import NodeAction, Situation, Todo
 from sparewheel.remediation.decide.observations import Observations
@@ -59,9 +60,11 @@ async def observe(incident: Incident) -> Observations:
     status = incident.record.status
     fenced_now = ended(status, NodeStage.FENCED)
     now = incident.ports.clock.monotonic_seconds()
-    if fenced_now and incident.fenced_monotonic is None:
+    cut_off = bool(status.owned.slurm_down) and asked_to_cancel(incident.record) is not None  # in the middle of it
+    looks = fenced_now or cut_off
+    if looks and incident.fenced_monotonic is None:
         incident.fenced_monotonic = now
-    if not fenced_now or incident.fenced_monotonic is None:
+    if not looks or incident.fenced_monotonic is None:
         return Observations(node=incident.known_node() or await incident.see_node())
     owned, node = bool(status.owned.slurm_down), await incident.see_node()
     runs_on = status.fence is FenceKind.DRAIN and not ended(status, NodeStage.DRAINED)  # whoever owns it by now
@@ -91,6 +94,7 @@ async def _do(incident: Incident, todo: Todo) -> bool:
         NodeAction.BEGIN_MENDING: mended.act,
         NodeAction.BEGIN_DRAIN: drained.act,
         NodeAction.RETIRE: replaced.retire,
+        NodeAction.TELL_LEFT: closed.tell_left,
         NodeAction.CLOSE: closed.act,
     }
     reasoned = {
@@ -100,6 +104,8 @@ async def _do(incident: Incident, todo: Todo) -> bool:
         NodeAction.LADDER_OVER: mended.give_up,
         NodeAction.DRAINED: drained.finish,
     }
+    if todo.call_off is not None and todo.action is NodeAction.LET_GO:
+        return await closed.let_go(incident, todo.call_off)
     if todo.call_off is not None:
         return await closed.call_off(incident, todo.call_off)
     if todo.action in whole:
