@@ -89,6 +89,29 @@ async def test_a_job_that_ended_long_before_its_spare_was_given_up_stays_held() 
         assert job.held
 
 
+async def test_the_other_part_of_a_heterogeneous_job_is_listed_though_it_ran_elsewhere() -> None:
+    """Slurm ends and requeues such a job as a whole. It found room on the spare."""
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        struck = world.submit(7, 1, batch=False, expedited=False)
+        elsewhere = world.submit(8, 1)
+        await until(lambda: (struck.nodes, elsewhere.nodes) == (["gpu-0"], ["gpu-1"]))
+        spare, host = spare_of(world), world.capacity.hosts["gpu-3"]
+        host.reachable = False
+        world.break_gpu(world.worker_nodes()["gpu-0"])
+        first = world.submit(90, 1, het_job_id=90, expedited=False)
+        await until(lambda: first.nodes == [spare], 30)
+        world.slurm.cancel(elsewhere.job_id)
+        second = world.submit(91, 1, het_job_id=90, expedited=False)
+        await until(lambda: second.nodes == ["gpu-1"])
+        host.unfit, host.reachable = "it has 7 of 8 GPUs", True
+        await until(lambda: len(of_the_spare(world)) == 1, 60)
+        struck_twice = {one.job_id for one in world.record().status.jobs if one.strike == 2}
+        assert struck_twice == {90, 91}
+        assert (first.restart_count, second.restart_count) == (1, 1)
+
+
 async def test_only_the_owners_of_jobs_that_the_spare_ended_hear_of_it() -> None:
     world = World(warm=True)
     (hook,) = world.routes

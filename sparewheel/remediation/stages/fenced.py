@@ -25,6 +25,7 @@ from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
 from sparewheel.remediation.decide.slurm_return import foreign, names_incident, slurm_reason
 from sparewheel.remediation.decide.treated import planned
 from sparewheel.remediation.stages import healer, slurm_return, survivors, takeover
+from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.views import job_view, node_view, slurm_node_view
 from sparewheel.slurm.port import SlurmNotFoundError
@@ -214,11 +215,7 @@ async def _list(incident: Incident, name: str | None) -> dict[int, frozenset[str
     within = (now - seen).total_seconds() + window
     written = {job.job_id: frozenset(job.slurm_nodes) for job in spec.jobs_seen}
     remembered = {**written, **incident.ports.fleet.remembered_jobs(spec.node, name, within)}
-    near = [job for job in listed if name in job.nodes or job.job_id in remembered]  # a cluster has thousands of others
-    if whole := {job.het_job_id for job in near} - {None}:
-        ids = {job.job_id for job in near}
-        near += [job for job in listed if job.het_job_id in whole and job.job_id not in ids]
-    jobs = [job_view(job, places) for job in near]
+    jobs = [job_view(job, places) for job in job_track.near(listed, name, remembered)]
     if await _serves_elsewhere(incident):  # what runs there now was never on the removed node
         running = [job for job in jobs if job.running and not job.pending]
         others = [job for job in jobs if job not in running]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+
 from sparewheel.api.remediation import JobRecord, NodeStage
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import job_event
@@ -12,7 +14,7 @@ from sparewheel.remediation.decide.record import ended
 from sparewheel.remediation.decide.sentences import needs_action, with_comment
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.views import job_view
-from sparewheel.slurm.port import SlurmError, SlurmNotFoundError, SlurmUnavailableError
+from sparewheel.slurm.port import SlurmError, SlurmJob, SlurmNotFoundError, SlurmUnavailableError
 
 TOP_PRIORITY = 4_000_000_000
 """Ahead of the queue: below Slurm's largest (2^32 - 3), above anything a priority plugin computes."""
@@ -44,6 +46,15 @@ async def act(incident: Incident) -> float:
         if not followed.record.closed:
             pauses.append(followed.look_again_seconds)
     return min(pauses, default=0.0)
+
+
+def near(listed: Iterable[SlurmJob], slurm_node: str, remembered: Container[int]) -> list[SlurmJob]:
+    """Of all that Slurm has, those that a strike on the node may be about: on it, remembered there, and the other parts
+    of such a heterogeneous job."""
+    known = list(listed)
+    found = [job for job in known if slurm_node in job.nodes or job.job_id in remembered]
+    whole, ids = {job.het_job_id for job in found} - {None}, {job.job_id for job in found}
+    return found + [job for job in known if job.het_job_id in whole and job.job_id not in ids]
 
 
 async def see(incident: Incident, jobs: list[JobRecord]) -> dict[int, JobView]:

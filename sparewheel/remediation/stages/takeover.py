@@ -34,6 +34,7 @@ from sparewheel.remediation.decide.warm import (
     reservation_name,
     struck_since,
 )
+from sparewheel.remediation.stages import jobs as job_track
 from sparewheel.remediation.stages import survivors
 from sparewheel.remediation.stages.incident import Incident, log
 from sparewheel.remediation.stages.replacer import Check
@@ -251,5 +252,5 @@ async def _struck_with(incident: Incident, slurm_node: str) -> list[JobRecord]:
     ran = {job: nodes if slurm_node in nodes else frozenset[str]() for job, nodes in seen.items()}
     ran |= {job.job_id: frozenset[str]() for job in status.jobs if started_on(job, node, since)}
     listed = await incident.ports.slurm.jobs()
-    jobs = [job_view(job, places) for job in listed if slurm_node in job.nodes or job.job_id in ran]
+    jobs = [job_view(job, places) for job in job_track.near(listed, slurm_node, ran)]
     return victims(jobs, slurm_node, ran, now, within, places)
