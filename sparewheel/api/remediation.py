@@ -160,6 +160,14 @@ class Owned(ApiModel):
     """Somebody else's reason on the Slurm node, before the strike or after it; it is left for them to bring back."""
 
 
+class SeenJob(ApiModel):
+    """A job seen alive on the node, or on the spare, before anybody listed the jobs there."""
+
+    job_id: int
+    slurm_nodes: list[str] = Field(default_factory=list[str])
+    """All Slurm nodes it ran on, where known."""
+
+
 class ReplacementRecord(ApiModel):
     bad_host: str | None = None
     spare_host: str | None = None
@@ -171,6 +179,8 @@ class ReplacementRecord(ApiModel):
     claimed_at: Time | None = None
     lifted_at: Time | None = None
     """When the held nodes, and a warm spare, were given free for jobs to start on."""
+    jobs_seen: list[SeenJob] = Field(default_factory=list[SeenJob])
+    """Jobs seen alive on the spare since then, until it serves: one that ends with it leaves no other trace."""
     struck_again_at: Time | None = None
     """When the jobs were struck once more, since the spare that had joined them was given up."""
     proven_off_at: Time | None = None
@@ -201,14 +211,6 @@ class ReplacementRecord(ApiModel):
     """Spares that failed their checks in this incident and are not tried again."""
     message: str = ""
     """What the search for a spare waits for; empty while it moves."""
-
-
-class SeenJob(ApiModel):
-    """A job seen alive on the node shortly before the incident."""
-
-    job_id: int
-    slurm_nodes: list[str] = Field(default_factory=list[str])
-    """All Slurm nodes it ran on, where known."""
 
 
 class RemediationSpec(ApiModel):

@@ -76,6 +76,29 @@ async def test_a_job_that_the_spare_ended_before_it_was_given_up_comes_back(afte
         assert record.hosts_before == ["gpu-2", "gpu-3"]
 
 
+async def test_a_job_that_the_spare_ended_before_another_controller_took_over_comes_back() -> None:
+    """It was no job of the incident's: it found room on the spare, and only the first controller saw it there."""
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        struck = world.submit(7, 1, batch=False, expedited=False)
+        world.submit(8, 1)
+        await until(lambda: struck.nodes == ["gpu-0"])
+        spare, host = spare_of(world), world.capacity.hosts["gpu-3"]
+        host.reachable = False
+        world.break_gpu(world.worker_nodes()["gpu-0"])
+        stranger = world.submit(9, 1)
+        await until(lambda: stranger.nodes == [spare], 30)
+        await asyncio.sleep(10)
+    world.slurm.end_job(9, exit_code=1)
+    assert stranger.held
+    async with playing(world, world.controller("two")):
+        host.unfit, host.reachable = "it has 7 of 8 GPUs", True
+        await until(lambda: not stranger.held, 40)
+        (record,) = [one for one in world.record().status.jobs if one.job_id == 9]
+        assert (record.strike, record.crashed_by_itself, record.hosts_before) == (2, True, ["gpu-3"])
+
+
 async def test_a_job_that_ended_long_before_its_spare_was_given_up_stays_held() -> None:
     world = World(warm=True)
     async with playing(world):

@@ -160,7 +160,7 @@ def drop_spare(host: str, *, refused: bool, message: str) -> Change:
         if record.spare_slurm_node is not None:
             record.lifted_at = None
         record.spare_host = record.spare_node = record.spare_slurm_node = None
-        record.choice = ""
+        record.choice, record.jobs_seen = "", []
         record.claimed_at = record.join_asked_at = record.joined_at = record.checked_at = None
         record.spare_was_off, record.spare_refused, record.spare_silent_since = False, False, None
         record.test_asked_at = record.test_job_id = record.tested_at = None

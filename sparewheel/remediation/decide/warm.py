@@ -14,9 +14,9 @@ from enum import StrEnum
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.names import REASON_REGISTERS, REASON_UNRESERVED, SLURM_REASON_PREFIX
-from sparewheel.api.remediation import NodeStage, Remediation
-from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
-from sparewheel.remediation.decide.record import is_open, started
+from sparewheel.api.remediation import NodeStage, Remediation, ReplacementRecord, SeenJob
+from sparewheel.remediation.decide.observations import JobView, PodView, SlurmNodeView
+from sparewheel.remediation.decide.record import Change, is_open, replacement, started
 from sparewheel.remediation.decide.slurm_return import moved_by_slinky
 
 RESERVATION_PREFIX = "sparewheel-spare-"
@@ -173,6 +173,22 @@ def stands_by(worker: Worker) -> bool:
 
 def in_service(slurm: SlurmNodeView) -> bool:
     return slurm.registered and not slurm.states & OUT
+
+
+def jobs_on_the_spare(seen: Mapping[int, Collection[str]]) -> Change:
+    """Journal jobs seen on the spare that jobs may start on: whoever goes on with the incident did not see them."""
+
+    def remember(record: ReplacementRecord) -> None:
+        known = {job.job_id for job in record.jobs_seen}
+        new = sorted(seen.keys() - known)
+        record.jobs_seen += [SeenJob(job_id=job, slurm_nodes=sorted(seen[job])) for job in new]
+
+    return replacement(remember)
+
+
+def left_before(job: JobView, since: datetime) -> bool:
+    """Did Slurm requeue it before then, as it does with a job that ends by itself?"""
+    return job.pending and job.submit_time is not None and job.submit_time < since
 
 
 def struck_since(remediation: Remediation, incidents: Iterable[Remediation]) -> str:

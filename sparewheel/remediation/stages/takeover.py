@@ -30,6 +30,8 @@ from sparewheel.remediation.decide.warm import (
     OUT,
     RESERVED,
     in_service,
+    jobs_on_the_spare,
+    left_before,
     left_behind,
     reservation_name,
     struck_since,
@@ -149,6 +151,19 @@ async def _standing_by(incident: Incident, pool: GpuPool) -> dict[str, str]:
 
 
 # -------------------------------------------------------------------- after it
+async def remember(incident: Incident) -> None:
+    """Journal what is seen running on a spare that jobs may start on and that does not serve yet: should it be given
+    up, it may have ended them, and who goes on with the incident by then did not see them."""
+    record = incident.record.status.replacement
+    if record.spare_slurm_node is None or record.lifted_at is None or record.admitted_at is not None:
+        return
+    within = (incident.now() - record.lifted_at).total_seconds()
+    node = incident.places().get(record.spare_slurm_node, "")
+    seen = incident.ports.fleet.remembered_jobs(node, record.spare_slurm_node, within)
+    if seen.keys() - {job.job_id for job in record.jobs_seen}:
+        await incident.update(jobs_on_the_spare(seen))
+
+
 async def finish(incident: Incident) -> bool:
     """The worker on the admitted spare takes work, whatever its name; then the struck Slurm node is no longer owned."""
     pool, record = await incident.pool(), incident.record.status.replacement
@@ -249,8 +264,10 @@ async def _struck_with(incident: Incident, slurm_node: str) -> list[JobRecord]:
     within = min(window, (now - (status.replacement.lifted_at or now)).total_seconds())
     node, since = places.get(slurm_node, ""), now - timedelta(seconds=within)
     seen = incident.ports.fleet.remembered_jobs(node, slurm_node, within)
-    ran = {job: nodes if slurm_node in nodes else frozenset[str]() for job, nodes in seen.items()}
+    written = {job.job_id: frozenset(job.slurm_nodes) for job in status.replacement.jobs_seen}
+    ran = {job: nodes if slurm_node in nodes else frozenset[str]() for job, nodes in {**written, **seen}.items()}
     ran |= {job.job_id: frozenset[str]() for job in status.jobs if started_on(job, node, since)}
     listed = await incident.ports.slurm.jobs()
     jobs = [job_view(job, places) for job in job_track.near(listed, slurm_node, ran)]
+    jobs = [job for job in jobs if job.job_id in seen or not left_before(job, since)]
     return victims(jobs, slurm_node, ran, now, within, places)

@@ -148,6 +148,7 @@ async def spare_pass(incident: Incident) -> float | None:
         pool = await incident.pool()
     except NotFoundError:
         return None  # the node track ends the incident
+    await takeover.remember(incident)
     veto = (await incident.see_veto()).reason if ended(incident.record.status, NodeStage.FENCED) else ""
     incidents = await incident.ports.fleet.incidents()
     fleet = FleetLimits((await incident.ports.fleet.policy()).budget, incident.ports.fleet.gpu_nodes())
