@@ -68,6 +68,8 @@ class RungRecord(ApiModel):
     """When the request was taken back; a helper that had read it may still act on it for a moment."""
     ended_at: Time | None = None
     result: RungResult | None = None
+    rebooted: bool = False
+    """It ran out of time although the host had rebooted."""
     message: str = ""
 
 

@@ -97,14 +97,61 @@ async def test_a_backend_that_cannot_power_cycle_is_not_asked() -> None:
         assert world.capacity.hosts["gpu-1"].phase == "Quarantined"
 
 
-async def test_a_host_that_hangs_in_the_helpers_reboot_gets_no_second_one() -> None:
+@pytest.mark.parametrize("down", [True, False])
+async def test_a_host_that_hangs_in_the_helpers_reboot_is_power_cycled(down: bool) -> None:
+    """``down``: it went down and does not come up again; else it doesn't even go down."""
     world = power_world(hangs=True)
+    helpers = world.helpers
+    assert isinstance(helpers, Helpers)
+
+    def power_cycle(host: str) -> None:
+        helpers.hangs = False
+        WorldHost(host, helpers).reboot()
+
+    world.capacity.on_reboot = power_cycle
     async with playing(world):
         await training(world)
         world.break_gpu("gpu-1", code="UVM_FATAL", action=Action.REBOOT)
-        await healed(world, 300)
-        assert [result for _, result in taken(world)] != [RungResult.SILENT]
+        await until(lambda: bool(helpers.done), 60)
+        if down:
+            world.go_down("gpu-1")
+        await healed(world, 400)
+        assert [kind for kind, _ in taken(world)] == [REBOOT, REBOOT]
+        assert taken(world)[0][1] in {RungResult.TIMED_OUT, RungResult.FAILED}
+        assert taken(world)[1][1] is RungResult.SUCCEEDED
+        assert world.capacity.log == [("reboot", "gpu-1")], "once, and no spare is touched"
+        in_service(world)
+
+
+async def test_a_host_that_rebooted_and_is_ill_still_is_not_power_cycled() -> None:
+    world = power_world()
+    helpers = world.helpers
+    assert isinstance(helpers, Helpers)
+    helpers.mends = set()
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1", code="UVM_FATAL", action=Action.REBOOT)
+        await healed(world, 400)
+        assert taken(world) == [(REBOOT, RungResult.TIMED_OUT)]
         assert power_cycles(world) == 0
+        assert world.capacity.hosts["gpu-1"].phase == "Quarantined"
+
+
+async def test_a_helper_that_rebooted_the_host_without_a_word_has_helped() -> None:
+    world = power_world(silent=True)
+    helpers = world.helpers
+    assert isinstance(helpers, Helpers)
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1", code="UVM_FATAL", action=Action.REBOOT)
+        await until(lambda: bool(world.records()) and taken(world) == [(REBOOT, None)], 60)
+        await asyncio.sleep(40)
+        WorldHost("gpu-1", helpers).reboot()  # its answer was lost
+        await healed(world, 200)
+        assert taken(world) == [(REBOOT, RungResult.SUCCEEDED)]
+        assert "(its helper had not answered)" in world.record().status.message
+        assert world.capacity.log == [], "no power cycle on top, and no spare is touched"
+        in_service(world)
 
 
 async def test_while_another_drives_the_pool_the_power_cycle_waits() -> None:

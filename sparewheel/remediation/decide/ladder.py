@@ -1,4 +1,4 @@
-"""The ladder of mending a node where it is: which rung comes next, how one went, and its lines in the journal. Pure.
+"""The ladder of mending a node where it is: which rung comes next, and how one went. Pure.
 
 A reset takes one GPU; each GPU that asks for one gets one. A reboot takes the node: its helper does it or, where that
 can't be asked, the pool's capacity backend. No rung is taken twice in one incident, and none after a milder one that
@@ -7,7 +7,7 @@ only a more severe one can follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,7 +22,7 @@ from sparewheel.api.remediation import NodeStage, Remediation, RemediationSpec, 
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.remediation.decide.history import real
 from sparewheel.remediation.decide.observations import HealthView
-from sparewheel.remediation.decide.record import Change, begin_once, chain, copy, end, started
+from sparewheel.remediation.decide.record import started
 from sparewheel.remediation.decide.treated import faults_of, planned
 
 CLIMBS: Final = frozenset({Action.RESET_GPU, Action.REBOOT})
@@ -94,15 +94,22 @@ def next_rung(remediation: Remediation) -> Target | None:
         devices = untaken_devices(remediation)
         if devices and all(rung.result is RungResult.SUCCEEDED for rung in taken):
             return Target(NodeActionKind.RESET_GPU, limits[NodeActionKind.RESET_GPU], devices[0])
-    if NodeActionKind.REBOOT not in limits or any(rung.result not in _UNHEARD for rung in reboots):
+    if NodeActionKind.REBOOT not in limits or any(rung.result not in _UNHEARD and not hung(rung) for rung in reboots):
         return None
-    tried = {rung.by for rung in taken if rung.result in _UNHEARD}
+    tried = {rung.by for rung in taken if rung.result in _UNHEARD or hung(rung)}
     by = next((one for one in remediation.spec.reboot_by if one not in tried), None)
     return Target(NodeActionKind.REBOOT, limits[NodeActionKind.REBOOT], by=by) if by is not None else None
 
 
 _UNHEARD: Final = frozenset({RungResult.SILENT, RungResult.NOT_ASKED})
 """Nobody took the request: nothing was done, and who did not take it takes the next one neither."""
+
+
+def hung(rung: RungRecord) -> bool:
+    """Did the host not reboot by its helper's hand? It may still do so by a power cycle; one that rebooted and is ill
+    is not rebooted again."""
+    undone = rung.result in {RungResult.TIMED_OUT, RungResult.FAILED} and not rung.rebooted
+    return rung.kind is NodeActionKind.REBOOT and rung.by is RebootBy.HELPER and undone
 
 
 def untaken_devices(remediation: Remediation) -> list[str]:
@@ -160,6 +167,7 @@ def took_effect(rung: RungRecord, health: HealthView | None) -> bool:
 class Ended:
     result: RungResult
     message: str = ""
+    rebooted: bool = False
 
 
 def how_it_ended(rung: RungRecord, health: HealthView | None, ill: str, now: datetime, *, asked: bool) -> Ended | None:
@@ -170,18 +178,19 @@ def how_it_ended(rung: RungRecord, health: HealthView | None, ill: str, now: dat
     done, answer = took_effect(rung, health), answer_to(rung, health)
     if done and not ill:
         return Ended(RungResult.SUCCEEDED)
-    if answer is not None and not done and answer.state in _HELPERS_WORD:
-        return Ended(_HELPERS_WORD[answer.state], answer.message)
+    if answer is not None and not done and answer.state in HELPERS_WORD:
+        return Ended(HELPERS_WORD[answer.state], answer.message)
     waited = (now - rung.asked_at).total_seconds()
     if waited >= rung.timeout_seconds:
-        return Ended(RungResult.TIMED_OUT, ill if done else "no other boot reports" if _reboot(rung) else ill)
+        words = "no other boot reports" if _reboot(rung) and not done else ill
+        return Ended(RungResult.TIMED_OUT, words, rebooted=booted_anew(rung, health))
     begun = answer is not None or rung.sent_at is not None
     if not begun and not done and rung.withdrawn_at is None and waited >= SILENT_SECONDS:
         return _unheard(rung, asked=asked)
     return _withdrawn(rung, ill, now, begun=begun, done=done)
 
 
-_HELPERS_WORD: Final = {NodeActionState.REFUSED: RungResult.REFUSED, NodeActionState.FAILED: RungResult.FAILED}
+HELPERS_WORD: Final = {NodeActionState.REFUSED: RungResult.REFUSED, NodeActionState.FAILED: RungResult.FAILED}
 
 
 def _reboot(rung: RungRecord) -> bool:
@@ -204,94 +213,3 @@ def _withdrawn(rung: RungRecord, ill: str, now: datetime, *, begun: bool, done: 
         return Ended(RungResult.WITHDRAWN, ill)
     over = now - rung.withdrawn_at >= timedelta(seconds=WITHDRAWN_SECONDS)
     return Ended(RungResult.WITHDRAWN) if over and not begun else None
-
-
-# -------------------------------------------------------------------- the journal
-def begin_mending(now: datetime) -> Change:
-    """Never once a spare is claimed."""
-    return _unless_claimed(begin_once(NodeStage.MENDED, now))
-
-
-def take_rung(rung: RungRecord) -> Change:
-    """Journal the rung, before the node's helper is asked."""
-
-    def change(status: RemediationStatus) -> RemediationStatus:
-        ladder = status.ladder
-        known = any(one.id == rung.id for one in ladder.rungs)
-        if known or open_rung(status) is not None or ladder.over_at is not None or ladder.mended_at is not None:
-            return status
-        new = copy(status)
-        new.ladder.rungs.append(rung)
-        return new
-
-    return _unless_claimed(change)
-
-
-def _unless_claimed(change: Change) -> Change:
-    return lambda status: status if status.replacement.claimed_at is not None else change(status)
-
-
-def _at_rung(rung_id: str, update: Callable[[RungRecord], None]) -> Change:
-    """Change the rung while it is open; one that has ended stays as it is."""
-
-    def change(status: RemediationStatus) -> RemediationStatus:
-        rung = open_rung(status)
-        if rung is None or rung.id != rung_id:
-            return status
-        new = copy(status)
-        found = open_rung(new)
-        assert found is not None  # noqa: S101 - as in the status that was copied
-        update(found)
-        return new
-
-    return change
-
-
-def withdraw_rung(rung_id: str, now: datetime) -> Change:
-    def update(rung: RungRecord) -> None:
-        rung.withdrawn_at = rung.withdrawn_at or now
-
-    return _at_rung(rung_id, update)
-
-
-def send_rung(rung_id: str, now: datetime) -> Change:
-    """The capacity backend is told next. Who finds this written by another does not tell it."""
-
-    def update(rung: RungRecord) -> None:
-        if rung.withdrawn_at is None:
-            rung.sent_at = rung.sent_at or now
-
-    return _at_rung(rung_id, update)
-
-
-def end_rung(rung_id: str, how: Ended, now: datetime) -> Change:
-    def update(rung: RungRecord) -> None:
-        rung.ended_at, rung.result, rung.message = max(now, rung.asked_at), how.result, how.message
-
-    return _at_rung(rung_id, update)
-
-
-def mended(why: str, now: datetime) -> Change:
-    """The node is well: nothing is decided about it any more, it is given back."""
-
-    def change(status: RemediationStatus) -> RemediationStatus:
-        if status.ladder.mended_at is not None or status.ladder.over_at is not None:
-            return status
-        new = copy(status)
-        new.ladder.mended_at, new.ladder.why = now, why
-        return new
-
-    return chain(change, end(NodeStage.MENDED, now, why))
-
-
-def ladder_over(why: str, now: datetime) -> Change:
-    """No rung is left: from here on the node is replaced."""
-
-    def change(status: RemediationStatus) -> RemediationStatus:
-        if status.ladder.over_at is not None or status.ladder.mended_at is not None or open_rung(status) is not None:
-            return status
-        new = copy(status)
-        new.ladder.over_at, new.ladder.why = now, why
-        return end(NodeStage.MENDED, now, why)(new) if started(new, NodeStage.MENDED) else new
-
-    return change

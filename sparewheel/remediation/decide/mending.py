@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from sparewheel.api.enums import NodeActionKind
 from sparewheel.api.faults import Action
 from sparewheel.api.ladder import RebootBy, RungRecord, RungResult
 from sparewheel.api.names import AGENT_APP_NAME, ANNOTATION_NODE_ACTION
@@ -17,12 +18,14 @@ from sparewheel.api.remediation import FenceKind, NodeStage, Remediation
 from sparewheel.remediation.decide.drain import agent_says_gone, deadline_over, evictable, still_running
 from sparewheel.remediation.decide.ladder import (
     CLIMBS,
+    HELPERS_WORD,
     WITHDRAWN_SECONDS,
     Ended,
     Target,
     answer_to,
     booted_anew,
     how_it_ended,
+    hung,
     next_rung,
     open_rung,
     request_of,
@@ -48,6 +51,7 @@ from sparewheel.remediation.decide.treated import planned
 STRAGGLE_SECONDS: Final = 60.0
 """Jobs whose end nobody saw for this long after their grace: the node is replaced rather than mended."""
 _LONG_WAIT_SECONDS: Final = 5.0
+_WORDLESS: Final = "its helper had not answered"
 
 
 # -------------------------------------------------------------------- a rung under way
@@ -113,11 +117,11 @@ def mending_step(
     if last is not None and last.result is RungResult.SUCCEEDED and not why_ill(remediation, last, seen):
         return NodeStep((Todo(NodeAction.MENDED, rung=last, ended=Ended(RungResult.SUCCEEDED)),))
     target = next_rung(remediation)
+    late = _late(remediation, last, seen, situation.now)
+    if late is not None and last is not None and (target is not None or last.kind is NodeActionKind.REBOOT):
+        return late
     if target is None:
         return NodeStep((Todo(NodeAction.LADDER_OVER, why=why_over(remediation)),))
-    late = _late(last, target, _health(seen), situation.now)
-    if late is not None:
-        return late
     pods = seen.pods if isinstance(seen.pods, tuple) else ()
     over = deadline_over(remediation, situation.pool.drain_deadline_seconds, situation.now)
     leaving = others_leave(evictable(pods, AGENT_APP_NAME, vetoing=vetoing), node, situation.now, over=over)
@@ -133,16 +137,26 @@ def mending_step(
     return NodeStep((Todo(NodeAction.TAKE_RUNG, rung=rung),))
 
 
-def _late(last: RungRecord | None, target: Target, health: HealthView | None, now: datetime) -> NodeStep | None:
-    """A helper that was silent may have read its request just before that was taken back: no second reboot on top."""
+def _late(remediation: Remediation, last: RungRecord | None, seen: Observations, now: datetime) -> NodeStep | None:
+    """A helper that was silent may have read its request just before that was taken back: no second reboot on top.
+
+    One that reboots the host without a word has its rung's whole time for it, and may have helped.
+    """
     if last is None or last.ended_at is None or last.result is not RungResult.SILENT:
         return None
-    if booted_anew(last, health):
-        return NodeStep((Todo(NodeAction.LADDER_OVER, why=f"the host rebooted before the {words_of(target)}"),))
-    if answer_to(last, health) is None and now - last.ended_at >= timedelta(seconds=WITHDRAWN_SECONDS):
+    health = _health(seen)
+    rebooted, answer = booted_anew(last, health), answer_to(last, health)
+    if took_effect(last, health) and not why_ill(remediation, last, seen):
+        return NodeStep((Todo(NodeAction.MENDED, rung=last, ended=Ended(RungResult.SUCCEEDED, _WORDLESS)),))
+    refused = answer is not None and answer.state in HELPERS_WORD
+    goes_on = rebooted or (answer is not None and not refused) or bool(unheard(health))
+    if goes_on and now < last.asked_at + timedelta(seconds=last.timeout_seconds):
+        return wait_for(f"a {words_of(last)} that may be under way, though the helper did not answer in time")
+    if rebooted or answer is not None:
+        what = "the host rebooted, which did not help" if rebooted else f"{words_of(last)}: the helper answered late"
+        return NodeStep((Todo(NodeAction.LADDER_OVER, why=what),))
+    if now - last.ended_at >= timedelta(seconds=WITHDRAWN_SECONDS):
         return None
-    if answer_to(last, health) is not None:
-        return NodeStep((Todo(NodeAction.LADDER_OVER, why=f"{words_of(last)}: the helper answered late"),))
     return wait_for("a helper that may have read its request in the last moment")
 
 
@@ -181,17 +195,23 @@ def _too_long(remediation: Remediation, situation: Situation) -> bool:
 
 # -------------------------------------------------------------------- who is still there
 def jobs_left(remediation: Remediation, seen: Observations) -> str:
-    """Empty when both the agent and Slurm say that no job is there; a grace that is over is no proof."""
+    """Empty when both the agent and Slurm say that no job is there; a grace that is over is no proof. A host that hangs
+    in its reboot has no agent that could speak: nobody was left there when it was asked."""
     status = remediation.status
     if status.jobs_listed_at is None or (status.fence is not FenceKind.NONE and status.owned.slurm_struck_at is None):
         return "the strike on the Slurm node"
-    if not agent_says_gone(_health(seen)):
+    if not agent_says_gone(_health(seen)) and not _hangs(remediation, seen):
         return "the job processes on the node"
     if isinstance(seen.slurm_node, Unknown):
         return f"the look-up of the Slurm node ({seen.slurm_node.error})"
     busy = isinstance(seen.slurm_node, SlurmNodeView) and seen.slurm_node.busy
     runs_on = status.fence is FenceKind.DRAIN and still_running(remediation)
     return "the jobs of the Slurm node" if busy or runs_on else ""
+
+
+def _hangs(remediation: Remediation, seen: Observations) -> bool:
+    """Was it asked to reboot, when nobody was left on it, and did it neither do that nor say anything since?"""
+    return bool(unheard(seen.health)) and any(hung(rung) for rung in remediation.status.ladder.rungs)
 
 
 def _who_stays(remediation: Remediation, seen: Observations) -> str:

@@ -21,10 +21,10 @@ def result_words(rung: RungRecord) -> str:
     """``reset of GPU 0000:17:00 did not help: timed out after 180 s (XID 119 is still open)``."""
     if rung.ended_at is None or rung.result is None:
         return f"{words_of(rung)} is under way"
+    detail = f" ({rung.message})" if rung.message else ""
     seconds = f"{(rung.ended_at - rung.asked_at).total_seconds():.0f} s"
     if rung.result is RungResult.SUCCEEDED:
-        return f"{words_of(rung)} helped after {seconds}"
-    detail = f" ({rung.message})" if rung.message else ""
+        return f"{words_of(rung)} helped after {seconds}{detail}"
     return f"{words_of(rung)} did not help: {rung.result.value.replace('_', ' ')} after {seconds}{detail}"
 
 

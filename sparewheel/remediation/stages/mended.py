@@ -15,17 +15,15 @@ from sparewheel.api.node_action import to_annotation
 from sparewheel.api.remediation import NodeStage
 from sparewheel.capacity.port import CapacityError, UnreachableError
 from sparewheel.kube.port import NODE, ConflictError, InvalidError, KubeError, NotFoundError
-from sparewheel.remediation.decide.ladder import (
-    Ended,
+from sparewheel.remediation.decide.ladder import Ended, open_rung, request_of, took_effect
+from sparewheel.remediation.decide.ladder_record import (
     begin_mending,
     end_rung,
+    helped_late,
     ladder_over,
     mended,
-    open_rung,
-    request_of,
     send_rung,
     take_rung,
-    took_effect,
     withdraw_rung,
 )
 from sparewheel.remediation.decide.observations import HealthView
@@ -137,7 +135,7 @@ async def helped(incident: Incident, rung: RungRecord, how: Ended) -> bool:
     """The rung helped and the node is well: one line of the journal says both, and from then on it is given back."""
     await _take_back(incident, rung)
     now = incident.now()
-    incident.stage(end_rung(rung.id, how, now))
+    incident.stage(end_rung(rung.id, how, now), helped_late(rung.id, how, now))
     record = next(one for one in incident.record.status.ladder.rungs if one.id == rung.id)
     await incident.update(mended(result_words(record), now))
     _log(incident, rung)

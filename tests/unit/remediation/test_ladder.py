@@ -15,7 +15,7 @@ from sparewheel.api.names import ANNOTATION_CANCEL
 from sparewheel.api.node_action import from_annotation, to_annotation
 from sparewheel.api.remediation import FenceKind, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
-from sparewheel.remediation.decide import ladder
+from sparewheel.remediation.decide import ladder, ladder_record
 from sparewheel.remediation.decide.budget import FleetLimits
 from sparewheel.remediation.decide.node_step import NodeAction as Step
 from sparewheel.remediation.decide.observations import (
@@ -95,7 +95,12 @@ BOTH = [RebootBy.HELPER, RebootBy.BACKEND]
         ((ended_rung(RungResult.NOT_ASKED, REBOOT),), BOTH, RebootBy.BACKEND),
         ((ended_rung(RungResult.SILENT),), BOTH, RebootBy.BACKEND),
         ((ended_rung(RungResult.REFUSED, REBOOT),), BOTH, None),
-        ((ended_rung(RungResult.TIMED_OUT, REBOOT),), BOTH, None),
+        ((ended_rung(RungResult.TIMED_OUT, REBOOT),), BOTH, RebootBy.BACKEND),
+        ((ended_rung(RungResult.FAILED, REBOOT),), BOTH, RebootBy.BACKEND),
+        ((ended_rung(RungResult.TIMED_OUT, REBOOT, rebooted=True),), BOTH, None),
+        ((ended_rung(RungResult.TIMED_OUT, REBOOT),), [RebootBy.HELPER], None),
+        ((ended_rung(RungResult.TIMED_OUT, REBOOT, by=RebootBy.BACKEND),), BOTH, None),
+        ((ended_rung(RungResult.TIMED_OUT, REBOOT), ended_rung(RungResult.TIMED_OUT, REBOOT, by=BOTH[1])), BOTH, None),
         ((ended_rung(RungResult.WITHDRAWN, REBOOT),), BOTH, None),
         ((ended_rung(RungResult.SILENT, REBOOT), ended_rung(RungResult.NOT_ASKED, REBOOT, by=BOTH[1])), BOTH, None),
         ((ended_rung(RungResult.SILENT, REBOOT), ended_rung(RungResult.TIMED_OUT, REBOOT, by=BOTH[1])), BOTH, None),
@@ -115,10 +120,46 @@ def test_a_silent_helper_that_wakes_up_late_gets_no_power_cycle_on_top() -> None
     still, anew = health(faults=FAULTY), health(faults=FAULTY, boot_id="boot-2")
     waits = decide(record, Observations(CORDONED, health=still), 45).waiting_for
     assert waits.startswith("a helper that may have read")
-    assert actions(record, Observations(CORDONED, health=anew), 45) == [Step.LADDER_OVER]
     late = health(answer(NodeActionState.RUNNING), faults=FAULTY)
-    assert actions(record, Observations(CORDONED, health=late), 90) == [Step.LADDER_OVER]
+    gone = health(faults=FAULTY, heard_seconds_ago=20.0)
+    for seen in (anew, late, gone):
+        assert "may be under way" in decide(record, Observations(CORDONED, health=seen), 90).waiting_for
+    for seen in (anew, late):
+        assert actions(record, Observations(CORDONED, health=seen), 611) == [Step.LADDER_OVER]
     assert actions(record, Observations(CORDONED, health=still), 61) == [Step.TAKE_RUNG]
+    refused = health(answer(NodeActionState.REFUSED), faults=FAULTY)
+    assert actions(record, Observations(CORDONED, health=refused), 90) == [Step.LADDER_OVER]
+
+
+@pytest.mark.parametrize("by", [BOTH, [RebootBy.HELPER]])
+def test_a_silent_helper_that_rebooted_the_host_into_health_has_helped(by: list[RebootBy]) -> None:
+    record = climbing(ended_rung(RungResult.SILENT, REBOOT), first=reset_fault(action=Action.REBOOT))
+    record.spec.reboot_by = by
+    well = Observations(CORDONED, health=health(boot_id="boot-2"))
+    (todo,) = decide(record, well, 90).todo
+    assert todo.action is Step.MENDED
+    assert todo.rung is not None
+    assert todo.ended is not None
+    record.status = ladder_record.helped_late(todo.rung.id, todo.ended, at(90))(record.status)
+    (taken,) = record.status.ladder.rungs
+    assert (taken.result, taken.ended_at) == (RungResult.SUCCEEDED, at(90))
+    stale = Observations(CORDONED, health=health(boot_id="boot-2", heard_since_fence=False))
+    record = climbing(ended_rung(RungResult.SILENT, REBOOT), first=reset_fault(action=Action.REBOOT))
+    record.spec.reboot_by = by
+    assert actions(record, stale, 90) == [], "not heard since it rebooted"
+
+
+def test_a_host_that_hangs_in_its_reboot_needs_no_word_of_its_agent_for_the_power_cycle() -> None:
+    record = climbing(ended_rung(RungResult.TIMED_OUT, REBOOT), first=reset_fault(action=Action.REBOOT))
+    record.spec.reboot_by = BOTH
+    gone, alive = health(heard_seconds_ago=500.0), health(jobs_alive=frozenset({7}))
+    (todo,) = decide(record, Observations(CORDONED, health=gone), 40).todo
+    assert todo.action is Step.TAKE_RUNG
+    assert todo.rung is not None
+    assert todo.rung.by is RebootBy.BACKEND
+    assert "the job processes" in decide(record, Observations(CORDONED, health=alive), 40).waiting_for
+    busy = SlurmNodeView("gpu-0", frozenset({"ALLOCATED"}))
+    assert "the jobs of" in decide(record, Observations(CORDONED, slurm_node=busy, health=gone), 40).waiting_for
 
 
 def test_who_can_reboot_follows_from_helpers_and_backend() -> None:
@@ -258,7 +299,7 @@ def test_one_gpu_of_two_is_done_as_soon_as_its_own_fault_is_gone() -> None:
     assert (todo.action, todo.ended) == (Step.END_RUNG, ladder.Ended(RungResult.SUCCEEDED))
     both = health(answer(NodeActionState.SUCCEEDED), faults=(*FAULTY, other))
     assert actions(record, Observations(asked(rung()), health=both)) == [], "its own is still there"
-    record.status = ladder.end_rung(rung().id, ladder.Ended(RungResult.SUCCEEDED), at(30))(record.status)
+    record.status = ladder_record.end_rung(rung().id, ladder.Ended(RungResult.SUCCEEDED), at(30))(record.status)
     (todo,) = decide(record, seen, 31).todo
     assert todo.action is Step.TAKE_RUNG
     assert todo.rung is not None
@@ -273,7 +314,7 @@ def test_a_rung_is_journalled_then_asked_for_then_waited_for() -> None:
     assert todo.action is Step.TAKE_RUNG
     assert todo.rung is not None
     assert (todo.rung.device, todo.rung.boot_id, todo.rung.timeout_seconds) == (PCI, "boot", 60)
-    record.status = ladder.take_rung(todo.rung)(record.status)
+    record.status = ladder_record.take_rung(todo.rung)(record.status)
     assert actions(record, seen, 21) == [Step.ASK_HELPER]
     carried = Observations(asked(todo.rung), (worker(),), health=health(faults=FAULTY))
     step = decide(record, carried, 22)
@@ -311,7 +352,7 @@ def test_when_no_rung_is_left_it_is_replaced() -> None:
     )
     (todo,) = decide(record, Observations(CORDONED, health=health())).todo
     assert todo.action is Step.LADDER_OVER
-    record.status = ladder.ladder_over(todo.why, at(50))(record.status)
+    record.status = ladder_record.ladder_over(todo.why, at(50))(record.status)
     assert record.status.ladder.why.startswith(
         f"reset of GPU {PCI} did not help: timed out after 30 s (XID 119 is still"
     )
@@ -327,7 +368,7 @@ def test_no_spare_is_claimed_before_the_ladder_is_over() -> None:
     record.status.stages.pop()
     assert step(record) is SpareAction.NONE, "not begun yet"
     assert step(climbing(rung())) is SpareAction.NONE
-    record.status = ladder.ladder_over("nothing helped", at(50))(record.status)
+    record.status = ladder_record.ladder_over("nothing helped", at(50))(record.status)
     assert step(record) is SpareAction.CLAIM
     record = climbing(first=reset_fault(action=Action.REPLACE))
     record.status.stages.pop()
@@ -336,7 +377,7 @@ def test_no_spare_is_claimed_before_the_ladder_is_over() -> None:
 
 def test_once_well_it_is_given_back_whatever_comes() -> None:
     record = climbing(rung())
-    record.status = ladder.mended("it helped", at(40))(record.status)
+    record.status = ladder_record.mended("it helped", at(40))(record.status)
     for seen in (node(unschedulable=False), CORDONED):
         assert actions(record, Observations(seen, health=None)) == [Step.RECOVER]
     record.metadata.annotations[ANNOTATION_CANCEL] = "ada at noon: no"
@@ -348,7 +389,7 @@ def test_called_off_the_request_is_taken_back_and_a_helper_that_has_begun_is_wai
     record.metadata.annotations[ANNOTATION_CANCEL] = "ada at noon: no"
     seen = Observations(asked(rung(REBOOT)), health=health())
     assert actions(record, seen) == [Step.WITHDRAW]
-    record.status = ladder.withdraw_rung(rung().id, at(21))(record.status)
+    record.status = ladder_record.withdraw_rung(rung().id, at(21))(record.status)
     assert actions(record, seen, 22) == [], "it may have been read just before"
     assert actions(record, seen, 41) == [Step.END_RUNG]
     down = Observations(CORDONED, health=health(answer(NodeActionState.RUNNING)))
@@ -357,5 +398,5 @@ def test_called_off_the_request_is_taken_back_and_a_helper_that_has_begun_is_wai
     assert actions(record, Observations(CORDONED, health=health(boot_id="boot-2", faults=FAULTY)), 300) == [
         Step.END_RUNG
     ]
-    record.status = ladder.end_rung(rung().id, ladder.Ended(RungResult.WITHDRAWN), at(41))(record.status)
+    record.status = ladder_record.end_rung(rung().id, ladder.Ended(RungResult.WITHDRAWN), at(41))(record.status)
     assert actions(record, down, 42) == [Step.CANCEL]

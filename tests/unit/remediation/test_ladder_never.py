@@ -15,7 +15,7 @@ from sparewheel.api.names import ANNOTATION_CANCEL
 from sparewheel.api.node_health import NodeAction
 from sparewheel.api.remediation import NodeStage, Outcome, Remediation
 from sparewheel.cli.timeline import rows
-from sparewheel.remediation.decide import ladder
+from sparewheel.remediation.decide import ladder, ladder_record
 from sparewheel.remediation.decide.happenings import happenings
 from sparewheel.remediation.decide.next_step import next_step
 from sparewheel.remediation.decide.node_step import NodeAction as Step
@@ -30,6 +30,7 @@ from sparewheel.remediation.decide.observations import (
     Unknown,
 )
 from sparewheel.remediation.decide.record import Change, close, end, started
+from sparewheel.remediation.decide.recovery import unheard
 from sparewheel.remediation.decide.rung_words import result_words
 from sparewheel.remediation.decide.sentences import event_body
 from tests.support.incidents import NODE, at, node, pool, worker
@@ -100,18 +101,19 @@ def apply(record: Remediation, step: NodeStep, now: datetime) -> None:
     for todo in step.todo:
         changes: list[Change] = []
         if todo.action is Step.BEGIN_MENDING:
-            changes = [ladder.begin_mending(now)]
+            changes = [ladder_record.begin_mending(now)]
         elif todo.action is Step.TAKE_RUNG and todo.rung is not None:
-            changes = [ladder.take_rung(todo.rung)]
+            changes = [ladder_record.take_rung(todo.rung)]
         elif todo.action is Step.POWER_CYCLE and todo.rung is not None:
-            changes = [ladder.send_rung(todo.rung.id, now)]
+            changes = [ladder_record.send_rung(todo.rung.id, now)]
         elif todo.action is Step.WITHDRAW and todo.rung is not None:
-            changes = [ladder.withdraw_rung(todo.rung.id, now)]
+            changes = [ladder_record.withdraw_rung(todo.rung.id, now)]
         elif todo.ended is not None and todo.rung is not None:
-            changes = [ladder.end_rung(todo.rung.id, todo.ended, now)]
-            changes += [ladder.mended("it helped", now)] if todo.action is Step.MENDED else []
+            changes = [ladder_record.end_rung(todo.rung.id, todo.ended, now)]
+            changes += [ladder_record.helped_late(todo.rung.id, todo.ended, now)] if todo.action is Step.MENDED else []
+            changes += [ladder_record.mended("it helped", now)] if todo.action is Step.MENDED else []
         elif todo.action is Step.LADDER_OVER:
-            changes = [ladder.ladder_over(todo.why, now)]
+            changes = [ladder_record.ladder_over(todo.why, now)]
         for change in changes:
             record.status = change(record.status)
 
@@ -148,7 +150,13 @@ def test_what_never_happens(
 def _check_step(record: Remediation, seen: Observations, step: NodeStep) -> None:
     done = {todo.action for todo in step.todo}
     view = seen.health if isinstance(seen.health, HealthView) else None
-    if done & {Step.TAKE_RUNG, Step.ASK_HELPER, Step.POWER_CYCLE}:
+    hung = any(ladder.hung(one) for one in record.status.ladder.rungs) and bool(unheard(view))
+    if done & {Step.TAKE_RUNG, Step.POWER_CYCLE} and hung:
+        (asked_now,) = [todo.rung for todo in step.todo if todo.rung is not None]
+        assert asked_now.by is RebootBy.BACKEND, "a host that says nothing any more is only power cycled"
+        assert not isinstance(seen.slurm_node, Unknown)
+        assert not isinstance(seen.slurm_node, SlurmNodeView) or not seen.slurm_node.busy
+    elif done & {Step.TAKE_RUNG, Step.ASK_HELPER, Step.POWER_CYCLE}:
         assert view is not None
         assert view.jobs_alive == frozenset(), "nothing is asked for under a running job"
         assert view.heard_since_fence, "nor on an old report"
@@ -178,11 +186,16 @@ def _check_step(record: Remediation, seen: Observations, step: NodeStep) -> None
 
 def _check_record(before: Remediation, record: Remediation) -> None:
     old, new = before.status.ladder, record.status.ladder
-    assert new.rungs[: len(old.rungs)] == old.rungs or old.rungs[-1].ended_at is None, "what has ended stays"
+    last = old.rungs[-1] if old.rungs else None
+    late = last is not None and (
+        last.ended_at is None or (last.result is RungResult.SILENT and new.mended_at is not None)
+    )
+    assert new.rungs[: len(old.rungs)] == old.rungs or late, "what has ended stays"
     kinds = [(one.kind, one.device, one.by) for one in new.rungs]
     assert len(kinds) == len(set(kinds)), "no rung twice"
-    unheard = {RungResult.SILENT, RungResult.NOT_ASKED}
-    assert sum(one.kind is REBOOT and one.result not in unheard for one in new.rungs) <= 1, "no second reboot"
+    nothing = {RungResult.SILENT, RungResult.NOT_ASKED}
+    done = [one for one in new.rungs if one.kind is REBOOT and one.result not in nothing and not ladder.hung(one)]
+    assert len(done) <= 1, "no second reboot"
     assert len({one.id for one in new.rungs}) == len(new.rungs)
     assert not (new.mended_at and new.over_at), "one end"
     assert sum(one.ended_at is None for one in new.rungs) <= 1, "one at a time"
@@ -199,16 +212,16 @@ def test_a_rung_never_lasts_longer_than_its_time(seconds: int, view: HealthView 
 def test_a_node_that_is_gone_or_new_is_not_mended_any_more(seen: NodeView | Gone) -> None:
     record = climbing(rung(REBOOT))
     assert actions(record, Observations(seen, health=health(boot_id="boot-2"))) == [Step.END_RUNG]
-    record.status = ladder.end_rung(rung().id, ladder.Ended(RungResult.WITHDRAWN), at(30))(record.status)
+    record.status = ladder_record.end_rung(rung().id, ladder.Ended(RungResult.WITHDRAWN), at(30))(record.status)
     assert actions(record, Observations(seen, health=health())) == [Step.LADDER_OVER]
-    record.status = ladder.ladder_over("gone", at(31))(record.status)
+    record.status = ladder_record.ladder_over("gone", at(31))(record.status)
     assert not ladder.stays_first(record), "a spare is looked for"
 
 
 def test_a_spare_that_is_claimed_leaves_no_room_for_a_rung() -> None:
     record = climbing()
     record.status.replacement.claimed_at = at(3)
-    assert ladder.take_rung(rung())(record.status) == record.status
+    assert ladder_record.take_rung(rung())(record.status) == record.status
     assert not ladder.stays_first(record)
 
 
@@ -221,8 +234,8 @@ def test_an_incident_that_ends_leaves_no_rung_open() -> None:
 def test_a_stage_that_ended_stays_ended() -> None:
     record = climbing()
     record.status = end(NodeStage.MENDED, at(9), "x")(record.status)
-    assert started(ladder.begin_mending(at(20))(record.status), NodeStage.MENDED)
-    assert ladder.begin_mending(at(20))(record.status) == record.status
+    assert started(ladder_record.begin_mending(at(20))(record.status), NodeStage.MENDED)
+    assert ladder_record.begin_mending(at(20))(record.status) == record.status
 
 
 # -------------------------------------------------------------------- what people read
