@@ -201,7 +201,11 @@ class PoolReplacer:
         """Out of the cluster (or proven off), Node object deleted, host quarantined. Returns when it is so."""
         site = await self._site(pool)
         await steps.retire(site, await self._bad_host(site, host), bad.boot_id, bad.reason)
-        for spare in await hosts_of(self.kube, site.namespace, pool.metadata.name):
+        await self.settle(pool, owner)
+
+    async def settle(self, pool: GpuPool, owner: str) -> None:
+        """What ``owner`` has admitted serves on, claimed by nobody."""
+        for spare in await self.pool_hosts(pool):
             if owner_of(spare) == owner and spare.status.phase is HostPhase.ACTIVE:
                 await let_go(self.kube, spare, owner, lambda _: None)
 

@@ -227,59 +227,6 @@ async def test_a_removed_node_that_returns_after_the_fence_takes_no_work_and_is_
         assert len(world.records()) == 1
 
 
-def put_machine(world: World, number: int) -> None:
-    """Node gpu-1 on this machine."""
-    put_node(world.kube, "gpu-1", "gpu", [])
-    body = world.node("gpu-1")
-    body["spec"]["providerID"] = f"cloud://{number}"
-    world.kube.put(NODE, body)
-
-
-@pytest.mark.parametrize("why", ["a fault", "a removal"])
-@pytest.mark.parametrize("warm", [True, False])
-async def test_another_machine_under_the_struck_name_serves_and_the_incident_ends(why: str, warm: bool) -> None:
-    world = World(spares=0, warm=warm)
-    put_machine(world, 1)
-    async with playing(world):
-        job = await training(world)
-        if why == "a fault":
-            world.break_gpu("gpu-1")
-        else:
-            world.kube.drop(NODE, "gpu-1")
-        await until(lambda: bool(world.records()) and "spare" in world.record().status.replacement.message)
-        world.faults.clear()
-        if why == "a fault":
-            world.kube.drop(NODE, "gpu-1")
-        for pod in [pod["metadata"]["name"] for pod in world._workers() if pod["spec"].get("nodeName") == "gpu-1"]:
-            world.kube.drop(POD, pod, "slurm")
-        await asyncio.sleep(5)
-        put_machine(world, 2)
-        await until(lambda: world.record().status.outcome is Outcome.SUPERSEDED, 60)
-        assert "another machine took the node's name" in world.record().status.message
-        await until(lambda: reported_attempt(job) == 1)
-        assert not any(node.down or node.drain for node in world.slurm.node_table.values())
-        assert not world.node("gpu-1")["spec"].get("unschedulable")
-        assert world.capacity.log == []
-
-
-async def test_another_machine_that_comes_once_a_spare_is_on_its_way_is_not_retired() -> None:
-    world = World(spares=1)
-    put_machine(world, 1)
-    async with playing(world):
-        job = await training(world)
-        world.capacity.hosts["gpu-3"].reachable = False
-        world.kube.drop(NODE, "gpu-1")
-        await until(lambda: bool(world.records()) and world.record().status.replacement.claimed_at is not None, 80)
-        await asyncio.sleep(5)
-        put_machine(world, 2)
-        world.capacity.hosts["gpu-3"].reachable = True
-        await until(lambda: world.record().status.outcome is Outcome.SUPERSEDED, 60)
-        await until(lambda: reported_attempt(job) == 1)
-        assert ("retire", "gpu-1") not in world.capacity.log
-        assert world.capacity.hosts["gpu-3"].phase == "Active"
-        assert world.kube.peek(NODE, "gpu-1") is not None
-
-
 async def test_a_removal_that_a_person_called_off_is_left_so() -> None:
     world = World(spares=0)
     async with playing(world):

@@ -240,6 +240,10 @@ class FakeReplacer:
             self.kube.drop(NODE, bad.node)
         found = self.hosts[host]
         found.phase, found.node, found.reason, found.owner = "Quarantined", "", bad.reason, ""
+        await self.settle(pool, owner)
+
+    async def settle(self, pool: GpuPool, owner: str) -> None:
+        await asyncio.sleep(0)
         for spare in self.hosts.values():
             if spare.owner == owner and spare.phase == "Active":
                 spare.owner = ""

@@ -28,6 +28,7 @@ REPLACER_WRITES = frozenset(
         "prove_off",
         "reboot",
         "retire",
+        "settle",
     }
 )
 NOTIFIER_WRITES = frozenset({"send"})

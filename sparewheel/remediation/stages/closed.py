@@ -82,10 +82,9 @@ async def recover(incident: Incident, why: str) -> bool:
         await incident.update(recovered(why, incident.now()))
     await slurm_return.resume_same_instance(incident)
     await _unmark_node(incident)
-    await _release_spare(incident)
     spare = " No spare was used." if incident.record.status.ladder.mended_at is not None else ""
     message = f"Node {incident.record.spec.node} is in service again: {why}.{spare}{_left_so(incident)}"
-    return await _end(incident, Outcome.HEALED, message)
+    return await _end_without_spare(incident, Outcome.HEALED, message)
 
 
 async def jobs_done(incident: Incident) -> bool:
@@ -122,9 +121,11 @@ async def stand_down(incident: Incident, why: str) -> bool:
 
 
 async def supersede(incident: Incident, why: str) -> bool:
-    """The node is gone without us: let go of a spare that hasn't been admitted."""
-    await _release_spare(incident)
-    return await _end(incident, Outcome.SUPERSEDED, f"Superseded: {why}.")
+    """The node is gone without us: a spare that hasn't been admitted is free, one that has serves on."""
+    if incident.record.status.replacement.admitted_at is not None:
+        incident.lead()
+        await incident.ports.replacer.settle(await incident.pool(), incident.owner)
+    return await _end_without_spare(incident, Outcome.SUPERSEDED, f"Superseded: {why}.")
 
 
 async def abandon(incident: Incident, why: str) -> bool:
@@ -138,7 +139,8 @@ async def call_off(incident: Incident, wish: CallOff) -> bool:
         await slurm_return.resume_same_instance(incident)
         await _release_spare(incident)
     await _unmark_node(incident)
-    return await _end(incident, Outcome.CANCELLED, f"Cancelled {wish.words.rstrip('.')}.", wish.by)
+    message = f"Cancelled {wish.words.rstrip('.')}."
+    return await _end_without_spare(incident, Outcome.CANCELLED, message, wish.by)
 
 
 async def let_go(incident: Incident, wish: CallOff) -> bool:
@@ -157,6 +159,15 @@ async def tell_left(incident: Incident) -> bool:
     return False
 
 
+async def _end_without_spare(incident: Incident, outcome: Outcome, message: str, cancelled_by: str = "") -> bool:
+    """The search for a spare goes on beside this: what it claimed since the release is let go too."""
+    while True:
+        await _release_spare(incident)
+        async with incident.ports.claim_lock:
+            if not await _on_the_way(incident):
+                return await _end(incident, outcome, message, cancelled_by)
+
+
 async def _release_spare(incident: Incident) -> None:
     """Also one that was claimed by a controller that ended before it could write that into the record."""
     record = incident.record.status.replacement
@@ -164,11 +175,22 @@ async def _release_spare(incident: Incident) -> None:
         return
     if record.spare_host is not None:
         await takeover.put_back(incident)
-    pool, replacer = await incident.pool(), incident.ports.replacer
-    for host in await replacer.pool_hosts(pool):
-        if owner_of(host) == incident.owner and host.status.phase in ON_THE_WAY:
-            incident.lead()
-            await replacer.give_up(pool, host.spec.host, incident.owner, "not needed", quarantine=False)
+    for host in await _on_the_way(incident):
+        incident.lead()
+        await incident.ports.replacer.give_up(
+            await incident.pool(), host, incident.owner, "not needed", quarantine=False
+        )
+
+
+async def _on_the_way(incident: Incident) -> list[str]:
+    """Hosts that the incident has claimed and not admitted, whether it wrote that down or not."""
+    if (
+        not started(incident.record.status, NodeStage.FENCED)
+        or incident.record.status.replacement.admitted_at is not None
+    ):
+        return []
+    hosts = await incident.ports.replacer.pool_hosts(await incident.pool())
+    return [one.spec.host for one in hosts if owner_of(one) == incident.owner and one.status.phase in ON_THE_WAY]
 
 
 async def _unmark_node(incident: Incident) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from sparewheel.api.faults import Action
 from sparewheel.api.remediation import NodeStage, ReplacementRecord, Trigger
 from sparewheel.capacity.port import CapacityError, UnreachableError
+from sparewheel.remediation.decide.anew import another_machine
 from sparewheel.remediation.decide.budget import FleetLimits, replacement_refused
 from sparewheel.remediation.decide.events import EVENT_WAITING
 from sparewheel.remediation.decide.ladder import stays_first
-from sparewheel.remediation.decide.observations import Gone
+from sparewheel.remediation.decide.observations import Gone, NodeView
 from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
 from sparewheel.remediation.decide.rung_words import words_of
 from sparewheel.remediation.decide.sentences import fault_words
@@ -41,8 +42,11 @@ async def act(incident: Incident) -> bool:
         waits = replacement_refused(incident.name, pool.metadata.name, pool.spec, incidents, incident.now(), fleet)
         if waits:
             raise PreconditionError(f"{incident.name} waits for {waits}")
-        removed = incident.record.spec.trigger is Trigger.NODE_REMOVED
-        gone = removed or isinstance(await incident.see_node(), Gone)
+        node, removed = await incident.see_node(), incident.record.spec.trigger is Trigger.NODE_REMOVED
+        if isinstance(node, NodeView) and another_machine(incident.record, node):
+            await _say(incident, f"no spare: another machine took the name of node {node.name}")
+            return False
+        gone = removed or isinstance(node, Gone)
         await incident.recheck(spare=False, node=not gone)  # a node that is gone needs its spare all the more
         bad = await ports.replacer.host_of(pool, incident.record.spec.node)
         if bad is None:

@@ -78,6 +78,10 @@ class Replacer(Protocol):
         """Let go of a spare that doesn't answer: it is a spare again, and taken last."""
         ...
 
+    async def settle(self, pool: GpuPool, owner: str) -> None:
+        """What ``owner`` has admitted serves on, claimed by nobody."""
+        ...
+
     async def prove_off(self, pool: GpuPool, host: str, *, power_off: bool) -> Proof: ...
 
     async def reboot(self, pool: GpuPool, host: str) -> None:
