@@ -18,7 +18,7 @@ import httpx
 from sparewheel import __version__
 from sparewheel.api.gpu_pool import SecretKeyRef
 from sparewheel.api.remediation_policy import RemediationPolicySpec
-from sparewheel.capacity.heard import Reports
+from sparewheel.capacity.heard import Reports, Watched
 from sparewheel.capacity.providers import providers
 from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.capacity.replacer import PoolReplacer
@@ -75,10 +75,10 @@ async def build(settings: Settings, stack: AsyncExitStack) -> Controller:
     http = await stack.enter_async_context(httpx.AsyncClient())
     holder: list[Controller] = []
 
-    def last_heard(node: str) -> float | None:
-        return holder[0].state.heartbeats.last_heard(node)
+    def watched(node: str) -> Watched | None:
+        return holder[0].state.watched(node)
 
-    reports = Reports(last_heard)
+    reports = Reports(watched)
 
     def policy() -> RemediationPolicySpec:
         return holder[0].state.policy_spec

@@ -12,6 +12,7 @@ from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec, RemediationPolicyStatus
+from sparewheel.capacity.heard import Watched
 from sparewheel.clock import Clock
 from sparewheel.kube.port import GPU_POOL, Json, Kube
 from sparewheel.remediation.decide.conditions import condition_faults
@@ -215,6 +216,11 @@ class State:
         if changed and status.jobs_observed_time is not None:
             for job in status.jobs:
                 self.remember_job(f"node/{name}", job.job_id)
+
+    def watched(self, node: str) -> Watched | None:
+        """What was last heard of a node's report, and when."""
+        at, health = self.heartbeats.last_heard(node), self.healths.get(node)
+        return None if at is None or health is None else Watched(health.status.heartbeat_time, at)
 
     # ---------------------------------------------------------------- records
     def put_record(self, record: Remediation) -> None:

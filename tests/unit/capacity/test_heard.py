@@ -10,7 +10,7 @@ from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.node_health import NodeHealthStatus
-from sparewheel.capacity.heard import Reports
+from sparewheel.capacity.heard import Reports, Watched
 from sparewheel.capacity.hosts import read_host
 from sparewheel.capacity.port import CapacityProvider, Check, CheckResult
 from sparewheel.capacity.replacer import PoolReplacer
@@ -89,7 +89,7 @@ def test_one_that_appears_while_we_look_is_fresh() -> None:
 
 
 def test_what_a_watch_saw_wins_over_looks_that_are_far_apart() -> None:
-    heard = {"n": 100.0}
+    heard = {"n": Watched(beat(9).heartbeat_time, 100.0)}
     reports = Reports(heard.get)
     reports.look("n", beat(1), 60)
     reports.look("n", beat(9), 120)
@@ -98,3 +98,15 @@ def test_what_a_watch_saw_wins_over_looks_that_are_far_apart() -> None:
     reports.look("m", beat(1), 60)
     reports.look("m", beat(2), 61)
     assert reports.fresh("m", beat(2), 61), "of this one the watch knows nothing yet"
+
+
+def test_a_report_that_a_stuck_watch_does_not_deliver_is_no_silence() -> None:
+    heard = {"n": Watched(beat(1).heartbeat_time, 100.0)}
+    reports = Reports(heard.get)
+    reports.look("n", beat(9), 160)
+    assert reports.fresh("n", beat(9), 160), "one direct look shows that its agent is not silent"
+    reports.look("n", beat(9), 176)
+    assert not reports.fresh("n", beat(9), 176), "and the next ones show when it falls silent"
+    other = Reports({"n": Watched(beat(9).heartbeat_time, 100.0)}.get)
+    other.look("n", beat(9), 160)
+    assert not other.fresh("n", beat(9), 160), "both say the same"
