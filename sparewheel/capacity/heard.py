@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from sparewheel.api.node_health import NodeHealthStatus
-from sparewheel.remediation.decide.silence import SilenceTracker
+from sparewheel.silence import SilenceTracker
 
 FRESH_BEATS: Final = 3
 """A report that did not change for longer than this many heartbeats is no report."""

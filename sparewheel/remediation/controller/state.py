@@ -19,10 +19,10 @@ from sparewheel.remediation.decide.conditions import condition_faults
 from sparewheel.remediation.decide.observations import HealthView, NodeView, PodView
 from sparewheel.remediation.decide.outboxes import Outboxes
 from sparewheel.remediation.decide.record import is_open
-from sparewheel.remediation.decide.silence import SilenceTracker
 from sparewheel.remediation.decide.treated import faults_of
 from sparewheel.remediation.stages.incident import Incident
 from sparewheel.remediation.stages.journal import RecordGoneError
+from sparewheel.silence import SilenceTracker
 
 REMEMBER_JOBS_SECONDS = 180.0
 """How long a job seen alive on a node is remembered."""

@@ -11,7 +11,7 @@ from sparewheel.api.faults import Action
 from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST, LABEL_POOL, LABEL_ROLE, ROLE_SPARE
 from sparewheel.api.remediation import Remediation, Trigger
 from sparewheel.api.remediation_policy import RemediationPolicySpec
-from sparewheel.remediation.decide.silence import Silence, SilenceTracker
+from sparewheel.remediation.decide.silence import Silence
 from sparewheel.remediation.decide.triage import Fold, New, Report, incident_name, still_open, triage
 from tests.support.incidents import at, fault, node, pool, remediation, worker
 
@@ -173,32 +173,6 @@ def test_a_node_lost_twice_is_two_incidents() -> None:
         if isinstance(found := decide(report(silence=silent(50, 50), heartbeat=beat)), New)
     ]
     assert len(set(names)) == 2
-
-
-def test_silence_is_judged_by_changes_and_never_by_the_time_written_in_a_report() -> None:
-    tracker = SilenceTracker()
-    tracker.hear("n", "1999-01-01", now=100.0)
-    assert tracker.silent_seconds("n", 130.0) == 30.0
-    tracker.hear("n", "1999-01-01", now=130.0)
-    assert tracker.silent_seconds("n", 140.0) == 40.0, "the same report again is no sign of life"
-    tracker.hear("n", "1998-01-01", now=150.0)
-    assert tracker.silent_seconds("n", 151.0) == 1.0, "a clock set back is one"
-    assert tracker.silent_seconds("other", 151.0) is None
-
-
-def test_silence_does_not_count_while_the_api_server_does_not_answer() -> None:
-    tracker = SilenceTracker()
-    tracker.hear("n", 1, now=0.0)
-    tracker.api_failed(300.0)
-    assert tracker.silent_seconds("n", 310.0) == 10.0
-
-
-def test_a_first_sight_is_not_a_sign_of_life() -> None:
-    tracker = SilenceTracker()
-    tracker.hear("n", 1, now=0.0)
-    assert tracker.last_heard("n") is None
-    tracker.hear("n", 2, now=5.0)
-    assert tracker.last_heard("n") == 5.0
 
 
 # -------------------------------------------------------------------- before anything is done
