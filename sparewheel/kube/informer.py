@@ -91,10 +91,13 @@ class Informer:
         self.synced.set()
 
     async def _watch(self) -> None:
+        begun = self.clock.monotonic_seconds()
         async for event in self.kube.watch(self.resource, self._version, self.namespace, self.label_selector):
             if event.type != "BOOKMARK":
                 self.apply(key_of(event.object), None if event.type == "DELETED" else self._kept(event.object))
-                self._wait = FIRST_RETRY_SECONDS  # not yet where a watch is taken up and fails each time
+            lasts = self.clock.monotonic_seconds() - begun >= LAST_RETRY_SECONDS
+            if event.type != "BOOKMARK" or lasts:  # not yet where a watch is taken up and fails each time
+                self._wait = FIRST_RETRY_SECONDS
             self._version, self.last_error = _version(event.object), ""
         self._heard()  # the server ended the watch in good order
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from itertools import pairwise
 
 import pytest
 
 from sparewheel.kube.informer import Change, Informer
 from sparewheel.kube.memory import MemoryKube
-from sparewheel.kube.port import CONFIG_MAP, UnavailableError
+from sparewheel.kube.port import CONFIG_MAP, Resource, UnavailableError, WatchEvent, opened
 from tests.kube_contract import SPACE, config_map
 from tests.support.clocks import LoopClock
 
@@ -89,6 +90,40 @@ async def test_a_watch_that_was_taken_up_is_no_error_however_quiet_its_kind(
     await asyncio.sleep(1)
     assert informer.last_error == ""
     assert names(informer) == {"first"}
+
+
+class QuietKube(MemoryKube):
+    """Nothing changes: each watch is taken up, lives for so many bookmarks, one a minute, and breaks."""
+
+    bookmarks: tuple[int, ...] = ()
+    spans: list[tuple[float, float]]
+    """When each watch was taken up, and when it broke."""
+
+    async def watch(
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        time = asyncio.get_running_loop().time
+        begun, number = time(), len(self.spans)
+        yield opened(resource_version)
+        for _ in range(self.bookmarks[number] if number < len(self.bookmarks) else 1_000_000):
+            await asyncio.sleep(60)
+            yield opened(resource_version)
+        self.spans.append((begun, time()))
+        raise UnavailableError("broken")
+
+
+async def test_a_watch_that_lasted_begins_again_at_once_however_quiet_its_kind() -> None:
+    kube = QuietKube(clock=LoopClock())
+    kube.bookmarks, kube.spans = (0, 0, 0, 0, 0, 0, 2, 0), []
+    running = asyncio.create_task(Informer(kube, CONFIG_MAP, LoopClock()).run())
+    await asyncio.sleep(400)
+    running.cancel()
+    pauses = [round(begun - broke, 1) for (_, broke), (begun, _) in pairwise(kube.spans)]
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 0.5]
 
 
 async def test_before_the_first_list_nothing_is_known(kube: MemoryKube) -> None:
