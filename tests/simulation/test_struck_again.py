@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from sparewheel.api.remediation import JobRecord
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import Audience, WebhookRoute
+from sparewheel.kube.port import REMEDIATION
+from sparewheel.remediation.decide.job_records import struck_again
+from sparewheel.slurm.memory import MemorySlurm
 from sparewheel.slurm.memory_objects import MemoryJob
 from tests.support.fake_replacer import FakeHost
 from tests.support.play import healed, playing, ready, spare_of, training
@@ -110,6 +114,30 @@ async def test_a_job_that_ended_long_before_its_spare_was_given_up_stays_held() 
         await until(lambda: len(of_the_spare(world)) == 1, 30)
         await asyncio.sleep(10)
         assert job.held
+
+
+async def test_a_job_that_is_struck_again_while_its_return_is_written_down_is_not_told_to_be_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    update = MemorySlurm.update_job
+
+    async def struck_meanwhile(slurm: MemorySlurm, job_id: int, **fields: Any) -> None:
+        """Between the look at the job and the line that closes it."""
+        await update(slurm, job_id, **fields)
+        record = world.record()
+        if "resumed" in str(fields.get("comment", "")) and record.status.jobs[0].strike == 1:
+            found = [JobRecord(job_id=job_id, user="alice", attempt_before=1)]
+            record.status = struck_again(found, world.clock.now())(record.status)
+            world.kube.put(REMEDIATION, record.to_wire(), "sparewheel")
+
+    monkeypatch.setattr(MemorySlurm, "update_job", struck_meanwhile)
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: bool(world.records()) and [one.strike for one in world.record().status.jobs] == [2], 60)
+        await asyncio.sleep(5)
+        assert world.receiver.of("job.resumed") == []
 
 
 async def test_the_other_part_of_a_heterogeneous_job_is_listed_though_it_ran_elsewhere() -> None:

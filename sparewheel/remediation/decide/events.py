@@ -47,6 +47,12 @@ def job_of(event: str) -> str:
     return subject.partition("/")[0] if name == EVENT_JOB else ""
 
 
+def strike_of(event: str) -> int:
+    """Of news of a job: which of its strikes it is about."""
+    number = event.rpartition("/")[2] if event.count("/") > 1 else "1"
+    return int(number)
+
+
 def jobs_of(record: Remediation, event: str) -> list[JobRecord]:
     """The jobs that the event is about."""
     if event.startswith(f"{EVENT_STRUCK_AGAIN}/"):

@@ -64,6 +64,18 @@ def put_job(job: JobRecord) -> Change:
     return change
 
 
+def put_and_tell(job: JobRecord, news: Change) -> Change:
+    """Put a record that closes the job's story, and what is told of that; neither where it was struck again since."""
+    put = put_job(job)
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        new = put(status)
+        known = [one for one in new.jobs if one.job_id == job.job_id and one.strike == job.strike]
+        return news(new) if known else new
+
+    return change
+
+
 _JOB_TIMES = ("stopping_at", "requeued_at", "started_at", "resumed_at")
 
 

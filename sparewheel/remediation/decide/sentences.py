@@ -25,6 +25,7 @@ from sparewheel.remediation.decide.events import (
     jobs_of,
     kind_of,
     severity_of,
+    strike_of,
 )
 from sparewheel.remediation.decide.record import ORDER, current_stage, stage_record
 from sparewheel.remediation.decide.rung_words import rungs_ahead
@@ -145,8 +146,11 @@ def _worse(prefix: str, remediation: Remediation, event: str) -> tuple[str, str]
     return f"{prefix}{node} got worse", f"{prefix}Also on node {node}: {later}. {_what_we_do(remediation)}"
 
 
-def _job_title_and_text(prefix: str, remediation: Remediation, jobs: list[JobRecord]) -> tuple[str, str]:
+def _job_title_and_text(prefix: str, remediation: Remediation, event: str, jobs: list[JobRecord]) -> tuple[str, str]:
+    """As it stands when it is sent: by then the job may have been struck again."""
     job = jobs[0]
+    if job.strike > strike_of(event):
+        return f"{prefix}Job {job.job_id} of {job.user} was struck again", job_sentence(remediation, job)
     verb = "goes on" if job.resumed_at else "does not come back by itself" if needs_action(job) else "has ended"
     return f"{prefix}Job {job.job_id} of {job.user} {verb}", job.message or job_sentence(remediation, job)
 
@@ -242,7 +246,7 @@ def _title_and_text(remediation: Remediation, event: str, jobs: list[JobRecord])
     if kind == EVENT_WORSE:
         return _worse(prefix, remediation, event)
     if kind == EVENT_JOB:
-        return _job_title_and_text(prefix, remediation, jobs)
+        return _job_title_and_text(prefix, remediation, event, jobs)
     total = durations(remediation).get("closed")
     title = f"{prefix}{spec.node}: {status.outcome.value.lower()}"
     if total is not None:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from sparewheel.api.remediation import JobRecord, NodeStage
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import job_event
-from sparewheel.remediation.decide.job_records import put_job
+from sparewheel.remediation.decide.job_records import put_and_tell, put_job
 from sparewheel.remediation.decide.jobs import Followed, JobAction, follow, still_to_requeue
 from sparewheel.remediation.decide.observations import Gone, JobView
 from sparewheel.remediation.decide.record import ended
@@ -83,12 +83,12 @@ async def _apply(incident: Incident, job_id: int, followed: Followed, view: JobV
         await _do(incident, followed.intent, action)
     if view is not None and followed.record.message:
         await _comment(incident, job_id, view, followed.record.message)
-    changes = [put_job(followed.record)]
+    change = put_job(followed.record)
     if followed.record.closed and (followed.record.resumed_at is not None or needs_action(followed.record)):
         event = job_event(job_id, followed.record.strike)
         routes = await incident.routes(event, action_needed=needs_action(followed.record))
-        changes.append(enqueue(incident.name, event, routes, incident.now()))
-    await incident.update(*changes)  # last, and in one write: after it nobody looks at a closed job again
+        change = put_and_tell(followed.record, enqueue(incident.name, event, routes, incident.now()))
+    await incident.update(change)  # last, and in one write: after it nobody looks at a closed job again
 
 
 async def _do(incident: Incident, job: JobRecord, action: JobAction) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from sparewheel.api.remediation import JobRecord, RemediationStatus
-from sparewheel.remediation.decide.events import job_event, job_of
-from sparewheel.remediation.decide.job_records import put_job, struck_again
-from tests.support.incidents import at
+from sparewheel.remediation.decide.deliveries import enqueue
+from sparewheel.remediation.decide.events import job_event, job_of, strike_of
+from sparewheel.remediation.decide.job_records import put_and_tell, put_job, struck_again
+from sparewheel.remediation.decide.sentences import event_body
+from tests.support.incidents import at, remediation
 
 
 def back(job_id: int = 7, **fields: object) -> JobRecord:
@@ -47,3 +49,18 @@ def test_each_strike_is_told_once() -> None:
     assert job_event(7, 2) == "job.resumed/7/2"
     assert {job_of(job_event(7, strike)) for strike in (1, 2)} == {"7"}
     assert job_of("incident.waiting/spare") == ""
+    assert [strike_of(job_event(7, strike)) for strike in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_news_of_a_job_that_was_struck_again_meanwhile_is_no_news() -> None:
+    told = put_and_tell(back(), enqueue("inc", job_event(7, 1), ["hook"], at(9)))
+    assert [one.event for one in told(RemediationStatus(jobs=[back(closed=False)])).outbox] == ["job.resumed/7"]
+    again = struck_again([FOUND], at(20))(RemediationStatus(jobs=[back()]))
+    assert told(again) == again
+
+
+def test_news_that_are_sent_after_the_second_strike_say_so() -> None:
+    record = remediation()
+    record.status = struck_again([FOUND], at(20))(RemediationStatus(jobs=[back()]))
+    body = event_body(record, job_event(7, 1), at(21))
+    assert body["title"] == "Job 7 of alice was struck again"
