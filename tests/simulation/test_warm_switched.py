@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from sparewheel.api.names import REASON_REGISTERS, SPARE_WARM, TAINT_SPARE
-from sparewheel.kube.port import POD
+from sparewheel.kube.port import NODE, POD
 from sparewheel.remediation.decide.warm import reservation_name
 from sparewheel.remediation.stages.takeover import reserve
 from sparewheel.slurm.memory import MemoryNode
@@ -32,6 +32,28 @@ async def test_switched_off_a_reservation_goes_also_when_its_worker_is_just_not_
         await reserve(world.slurm, f"{POOL}-9", world.clock.now())
         world.put_pool(warm_spares=False)
         await until(lambda: reservation_name(f"{POOL}-9") not in world.slurm.reservation_table)
+
+
+async def test_the_reservation_of_a_member_that_does_not_come_is_looked_at_rarely_and_goes_once_it_does() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        member = next(name for name, node in world.worker_nodes().items() if node == "gpu-1")
+        spare = spare_of(world)
+        await world.kube.merge_patch(NODE, "gpu-1", {"spec": {"unschedulable": True}})
+        world.kube.drop(POD, member, SLURM_NAMESPACE)
+        await until(lambda: reservation_name(member) in world.slurm.reservation_table, 10)
+        world.warm = False
+        world.kube.drop(POD, spare, SLURM_NAMESPACE)
+        world.put_pool(warm_spares=False)
+        await until(lambda: set(world.slurm.reservation_table) == {reservation_name(member)}, 30)
+        await asyncio.sleep(120)
+        before = len(world.slurm.calls)
+        await asyncio.sleep(600)
+        looks = [name for name, _ in world.slurm.calls[before:] if name == "reservations"]
+        assert 5 <= len(looks) <= 30, "two a look"
+        world.uncordon("gpu-1")
+        await until(lambda: not world.slurm.reservation_table, 65)
 
 
 async def test_a_pool_without_warm_spares_leaves_those_of_a_pool_whose_name_begins_alike() -> None:

@@ -46,6 +46,9 @@ log = logging.getLogger("sparewheel.remediation")
 
 LOOK_SECONDS = 2.0
 UNSETTLED_SECONDS = 0.5
+LONGEST_SECONDS = 60.0
+"""A pool without warm spares where only the reservation of a member is left, which has not come yet, is looked at so
+rarely in the end. A host that changes wakes the look."""
 
 
 @dataclass(slots=True)
@@ -54,6 +57,8 @@ class WarmSpares:
     state: State
     _cold: dict[str, int | None] = field(default_factory=dict[str, int | None])
     """Pools that have none, by generation, and from which nothing is left of earlier ones."""
+    _rests: dict[str, float] = field(default_factory=dict[str, float])
+    """How long such a pool was left alone last."""
     _tests: SpareTests = field(init=False)
     _hosts: dict[str, list[GpuHost]] = field(default_factory=dict[str, list[GpuHost]])
     """Of each pool, as they were read last."""
@@ -93,19 +98,23 @@ class WarmSpares:
         seated = [host for host in await self.ports.replacer.pool_hosts(pool) if self._taint(host) == SPARE_WARM]
         if not reserved and not out and not seated:
             self._cold[name] = pool.metadata.generation
+            self._rests.pop(name, None)
             return None
         for host in seated:  # or a worker of a later time could come up there before it is known
             self._must_lead()
             await self.ports.replacer.unseat(pool, host.spec.host)
         found = await self._workers(pool)
         members = {reservation_name(f"{pool.spec.node_set_ref.name}-{ordinal}") for ordinal in range(pool.spec.size)}
-        for reservation in sorted(reserved - members - {reservation_name(worker.name) for worker in found}):
+        gone = sorted(reserved - members - {reservation_name(worker.name) for worker in found})
+        for reservation in gone:
             self._must_lead()
             await self.ports.slurm.delete_reservation(reservation)  # of a worker that is no more
-        for worker in found:
-            for action in clearing_actions(worker, self._drained):
-                await self._do(worker, action)
-        return LOOK_SECONDS
+        todo = [(worker, action) for worker in found for action in clearing_actions(worker, self._drained)]
+        for worker, action in todo:
+            await self._do(worker, action)
+        longer = min(2 * self._rests.get(name, LOOK_SECONDS), LONGEST_SECONDS)
+        self._rests[name] = LOOK_SECONDS if out or seated or gone or todo else longer
+        return self._rests[name]
 
     # ---------------------------------------------------------------- looking
     async def _workers(self, pool: GpuPool) -> list[Worker]:
