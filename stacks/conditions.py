@@ -12,6 +12,7 @@ from sparewheel.api.faults import Action
 from sparewheel.api.names import OWN_CONDITIONS, USUAL_CONDITIONS
 from sparewheel.api.node_conditions import CONDITION_TYPE, NodeConditionRule
 from stacks.base import Area
+from stacks.explain import shown
 
 
 class NodeCondition(Area):
@@ -27,7 +28,7 @@ class NodeCondition(Area):
     @classmethod
     def _no_quotes(cls, text: str) -> str:
         if text != text.strip("\"' "):
-            msg = f"{text!r} has quotes or blanks that no condition has; write it bare"
+            msg = f"{shown(text)} has quotes or blanks that no condition has; write it bare"
             raise ValueError(msg)
         return text
 
@@ -38,7 +39,7 @@ class NodeCondition(Area):
             msg = f"{kind} is the kubelet's or our agent's own, and is looked at already; name another condition"
             raise ValueError(msg)
         if not re.fullmatch(CONDITION_TYPE, kind):
-            msg = f"{kind!r} can't be the type of a condition: letters, digits, dash, dot, underscore, slash"
+            msg = f"{shown(kind)} can't be the type of a condition: letters, digits, dash, dot, underscore, slash"
             raise ValueError(msg)
         return kind
 
@@ -46,7 +47,7 @@ class NodeCondition(Area):
     @classmethod
     def _a_code(cls, code: str) -> str:
         if code and not re.fullmatch(r"[A-Z][A-Z0-9_]*( [A-Za-z0-9_./-]+)?", code):
-            msg = f"{code!r} is no fault code; write one such as 'XID 79' or GPU_OFF_BUS, or leave it out"
+            msg = f"{shown(code)} is no fault code; write one such as 'XID 79' or GPU_OFF_BUS, or leave it out"
             raise ValueError(msg)
         return code
 

@@ -36,12 +36,12 @@ def _sentence(detail: ErrorDetails, owner: type[BaseModel] | None, field: FieldI
     if kind == "union_tag_not_found":
         return "kind is missing" + _meaning(field)
     if kind == "union_tag_invalid":
-        return f"kind {context['tag']!r} isn't known; it is one of {context['expected_tags']}"
+        return f"kind {shown(context['tag'])} isn't known; it is one of {context['expected_tags']}"
     if kind == "value_error":
         return str(context["error"])
     if kind in ("model_type", "model_attributes_type", "dict_type"):
-        return f"has settings of its own, each as 'name: value', not {_shown(detail['input'])}" + _meaning(field)
-    return f"{_lower(detail['msg'])}, not {_shown(detail['input'])}" + _meaning(field)
+        return f"has settings of its own, each as 'name: value', not {shown(detail['input'])}" + _meaning(field)
+    return f"{_lower(detail['msg'])}, not {shown(detail['input'])}" + _meaning(field)
 
 
 def _no_such(key: str, known: list[str], *, top: bool) -> str:
@@ -67,7 +67,7 @@ def _lower(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A wrong value, short; a value that could be a secret is never longer than this."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -13,6 +13,7 @@ from sparewheel.api.names import MEASURED_CODES, NODE_CODES
 from sparewheel.faults.catalogue import is_code, named_codes, rule_of
 from sparewheel.faults.patterns import is_code_or_pattern, matches
 from stacks.base import Area
+from stacks.explain import shown
 
 CODES: Final = (*named_codes(), *MEASURED_CODES, *NODE_CODES)
 """Fault codes beside the XIDs whose action a stack may choose."""
@@ -50,7 +51,7 @@ def _known_codes(rules: dict[str, FaultRule]) -> dict[str, FaultRule]:
     for code, rule in rules.items():
         if not is_code_or_pattern(code, CODES):
             msg = (
-                f"{code!r} is no fault code; write 'XID 63', 'SXID 20034', 'XID *' for all XIDs, "
+                f"{shown(code)} is no fault code; write 'XID 63', 'SXID 20034', 'XID *' for all XIDs, "
                 f"or one of {', '.join(CODES)}"
             )
             raise ValueError(msg)

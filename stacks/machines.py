@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sparewheel.api.gpu_pool import MachinesBackend, PowerSwitch, SshEndpoint
+from stacks.explain import shown
 from stacks.ssh_keys import why_no_key
 
 JOIN_HOLES: Final = {
@@ -64,9 +65,9 @@ def _wrong_power(power: PowerSwitch) -> Iterator[str]:
 
 def _wrong_end(what: str, ssh: SshEndpoint) -> Iterator[str]:
     if not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9.:]*", ssh.address):
-        yield f"{what}: ssh.address {ssh.address!r} is no host name or IP address"
+        yield f"{what}: ssh.address {shown(ssh.address)} is no host name or IP address"
     if not re.fullmatch(r"[A-Za-z0-9_][-A-Za-z0-9_.]*", ssh.user):
-        yield f"{what}: ssh.user {ssh.user!r} is no user name"
+        yield f"{what}: ssh.user {shown(ssh.user)} is no user name"
     wrong = why_no_key(ssh.host_key)
     if wrong:
         yield f"{what}: ssh.host_key {wrong}; 'ssh-keyscan -t ed25519 ADDRESS' shows it after the address"

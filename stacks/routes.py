@@ -18,6 +18,7 @@ from sparewheel.api.routes import (
     MailSecurity,
 )
 from stacks.base import Area, DnsName, SecretName
+from stacks.explain import shown
 
 _ADDRESS: Final = re.compile(r"[^\s@<>,;:\"\\]+@[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
 USER: Final = "{user}"
@@ -25,7 +26,7 @@ USER: Final = "{user}"
 
 def _address(text: str) -> str:
     if not _ADDRESS.fullmatch(text):
-        msg = f"{text!r} is no mail address such as oncall@example.com"
+        msg = f"{shown(text)} is no mail address such as oncall@example.com"
         raise ValueError(msg)
     return text
 
@@ -111,7 +112,7 @@ class Email(RouteArea):
     @classmethod
     def _pattern(cls, text: str) -> str:
         if text and (text.count(USER) != 1 or not _ADDRESS.fullmatch(text.replace(USER, "user"))):
-            msg = f"{text!r} is no address with {USER} in it, such as '{USER}@example.com'"
+            msg = f"{shown(text)} is no address with {USER} in it, such as '{USER}@example.com'"
             raise ValueError(msg)
         return text
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sparewheel.api.gpu_pool import MAX_GRACE_SECONDS
 from stacks.base import AbsoluteFile, Area, SecretName
+from stacks.explain import shown
 from stacks.routes import MailAddress
 from stacks.slurm_keys import why_unknown
 from stacks.ssh_keys import why_no_key
@@ -220,7 +221,7 @@ def _network(value: str) -> str:
     try:
         ipaddress.ip_network(value)
     except ValueError:
-        msg = f"{value!r} is no network such as 198.51.100.0/24"
+        msg = f"{shown(value)} is no network such as 198.51.100.0/24"
         raise ValueError(msg) from None
     return value
 

@@ -203,6 +203,31 @@ def test_one_error_names_the_setting(run_stack: Run, raw: dict[str, Any], change
     assert text.startswith("one setting is wrong"), text
 
 
+PASTED = "x" * 40 + "CANARY"
+"""What somebody pasted into the wrong place; it may be a secret."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raw: _mail(raw, to=[PASTED]),
+        lambda raw: _mail(raw, to=[], audience="owner", owner_address=PASTED),
+        lambda raw: raw["cluster"].update(kind=PASTED),
+        lambda raw: raw["login"]["service"].update(type="LoadBalancer", source_ranges=[PASTED]),
+        lambda raw: _machines(raw)["machines"][0]["ssh"].update(user=f"{PASTED} "),
+        lambda raw: raw["remediation"].update(fault_overrides={PASTED: "replace"}),
+        lambda raw: raw["pools"][0].update(backend={"kind": "warm", "node_selector": {"class": f"{PASTED} "}}),
+    ],
+    ids=["mail", "pattern of mail", "kind", "network", "user", "fault", "label"],
+)
+def test_a_wrong_text_is_never_shown_whole(run_stack: Run, raw: dict[str, Any], change: Change) -> None:
+    change(raw)
+    with pytest.raises(pulumi.RunError) as caught:
+        run_stack(raw)
+    assert "xxxx" in str(caught.value)
+    assert "CANARY" not in str(caught.value)
+
+
 def test_all_wrong_settings_at_once(run_stack: Run, raw: dict[str, Any]) -> None:
     raw["slurm"]["grace_seconds"] = 300
     raw["pools"][0]["size"] = -1
