@@ -44,11 +44,14 @@ from sparewheel.kube.port import (
     Kube,
     KubeError,
     NotFoundError,
+    TooManyRequestsError,
     UnavailableError,
 )
 
 Say = Callable[[str], None]
 LOOK_SECONDS = 1.0
+NOT_NOW = (UnavailableError, TooManyRequestsError)
+"""An API server that is away, or busy, as for seconds after kinds were made (429, "storage is (re)initializing")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ async def drive_pool(
     clock = clock or SystemClock()
     progress = Progress(say)
     async with _cluster(target) as kube:
-        await _claim(kube, target, desired, incarnation)
+        await _within(deadline_seconds, progress, target, _claim(kube, target, desired, incarnation, progress, clock))
         drive = _watch if desired.driver is Driver.CONTROLLER else _drive
         await _within(deadline_seconds, progress, target, drive(kube, target, progress, clock))
         await _within(deadline_seconds, progress, target, _workers(kube, target, desired, progress, clock))
@@ -127,7 +130,18 @@ async def release_pool(
         await _within(deadline_seconds, progress, target, _release(kube, pool, target, progress, clock))
 
 
-async def _claim(kube: Kube, target: Target, desired: GpuPoolSpec, incarnation: str) -> None:
+async def _claim(
+    kube: Kube, target: Target, desired: GpuPoolSpec, incarnation: str, progress: Progress, clock: Clock
+) -> None:
+    while True:
+        try:
+            return await _claim_once(kube, target, desired, incarnation)
+        except TooManyRequestsError as error:
+            progress(f"{error}; trying again")
+            await clock.sleep(LOOK_SECONDS)
+
+
+async def _claim_once(kube: Kube, target: Target, desired: GpuPoolSpec, incarnation: str) -> None:
     """Write the incarnation on the pool, and end a pause that a cut destroy left."""
     body = await kube.get(GPU_POOL, target.pool, target.namespace)
     found = GpuPool.from_wire(body).spec
@@ -189,7 +203,7 @@ async def _reconcile_once(
     check()
     try:
         result = await reconcile_pool(kube, target.namespace, target.pool, clock, reports, before_write=check)
-    except (UnavailableError, UnreachableError, ConflictError) as error:
+    except (*NOT_NOW, UnreachableError, ConflictError) as error:
         progress(f"{error}; trying again")
         return False
     progress(result.message)
@@ -201,7 +215,7 @@ async def _watch(kube: Kube, target: Target, progress: Progress, clock: Clock, *
     while True:
         try:
             pool = GpuPool.from_wire(await kube.get(GPU_POOL, target.pool, target.namespace))
-        except UnavailableError:
+        except NOT_NOW:
             pool = None
         if pool is not None:
             current = pool.status.observed_generation == pool.metadata.generation
@@ -215,7 +229,7 @@ async def _watch(kube: Kube, target: Target, progress: Progress, clock: Clock, *
 async def _workers(kube: Kube, target: Target, desired: GpuPoolSpec, progress: Progress, clock: Clock) -> None:
     """Wait until the pool's active nodes have ready workers, which a worker is once it is registered in Slurm."""
     while True:
-        with suppress(UnavailableError):
+        with suppress(*NOT_NOW):
             ready = await _ready_workers(kube, target.pool, desired.node_set_ref)
             progress(f"{ready} of {desired.size} workers are ready")
             if ready >= desired.size:

@@ -26,7 +26,7 @@ from sparewheel.capacity.driver import Target, drive_pool, read_spec, release_po
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.lease import held
 from sparewheel.kube.memory import MemoryKube
-from sparewheel.kube.memory_faults import Call
+from sparewheel.kube.memory_faults import Call, Verb
 from sparewheel.kube.port import (
     GPU_HOST,
     GPU_POOL,
@@ -35,6 +35,9 @@ from sparewheel.kube.port import (
     NODE_SET,
     POD,
     Kube,
+    KubeError,
+    Resource,
+    TooManyRequestsError,
     UnavailableError,
 )
 from tests.support.clocks import LoopClock
@@ -214,8 +217,19 @@ async def test_without_a_node_set_it_says_so(cluster: Cluster) -> None:
         await cluster.drive()
 
 
-async def test_an_api_server_that_is_away_for_a_moment_is_waited_for(cluster: Cluster) -> None:
-    cluster.kube.fail(UnavailableError("no answer"), "list", NODE, times=3)
+@pytest.mark.parametrize(
+    ("error", "verb", "resource"),
+    [
+        (UnavailableError("no answer"), "list", NODE),
+        (TooManyRequestsError("429 storage is (re)initializing"), "list", GPU_HOST),
+        (TooManyRequestsError("429 storage is (re)initializing"), "get", GPU_POOL),
+    ],
+    ids=["away", "kinds just made", "pool's kind just made"],
+)
+async def test_an_api_server_that_is_away_or_busy_for_a_moment_is_waited_for(
+    cluster: Cluster, error: KubeError, verb: Verb, resource: Resource
+) -> None:
+    cluster.kube.fail(error, verb, resource, times=3)
     await cluster.drive()
     assert any("trying again" in line for line in cluster.said)
 
