@@ -36,7 +36,7 @@ for pool in config.pools:
         f"pool-{pool.name}",
         pool,
         config.images,
-        access=Access(cluster.kubeconfig, remediation.kinds),
+        access=Access(cluster.kubeconfig, remediation.kinds, cluster.crusoe_id),
         grace_seconds=config.slurm.grace_seconds,
         dry_run=config.remediation.dry_run,
         workers_after=[slurm.rest, login.nodes, storage, people],

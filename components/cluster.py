@@ -10,8 +10,10 @@ from pulumi_command import local
 
 from components import settings
 from components.control_plane import ControlPlane
+from components.crusoe import declare_cluster
 from components.names import SLURM_NAMESPACE
 from sparewheel.kube.kubeconfig import AccessError, read_kubeconfig
+from stacks.crusoe import CrusoeCluster
 from stacks.kubeadm import KubeadmCluster
 from stacks.platform import Cluster as ClusterConfig
 from stacks.platform import CommandCluster
@@ -27,11 +29,13 @@ def _whole(kubeconfig: str) -> str:
 
 
 class Cluster(pulumi.ComponentResource):
-    """A cluster that is there, one that a command makes or knows, or one that kubeadm makes on a host of yours."""
+    """A cluster that is there, one that a command makes or knows, one of kubeadm on a host of yours, or of Crusoe."""
 
     kubeconfig: pulumi.Output[str]
     """Secret; as the cluster's administrator."""
     provider: k8s.Provider
+    crusoe_id: pulumi.Output[str] | None = None
+    """Of a cluster of Crusoe's that the stack makes."""
 
     def __init__(self, name: str, config: ClusterConfig, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("sparewheel:platform:Cluster", name, None, opts)
@@ -59,6 +63,10 @@ class Cluster(pulumi.ComponentResource):
         self.register_outputs({"kubeconfig": self.kubeconfig})
 
     def _kubeconfig(self, name: str, config: ClusterConfig) -> pulumi.Input[str]:
+        if isinstance(config, CrusoeCluster):
+            made = declare_cluster(config, self)
+            self.crusoe_id = made.cluster_id
+            return made.kubeconfig
         if isinstance(config, CommandCluster):
             return self._command(name, config.command, config.destroy_command, config.rerun)
         if isinstance(config, KubeadmCluster):

@@ -27,6 +27,7 @@ from pulumi.dynamic import (
 )
 from pulumi.runtime.rpc import UNKNOWN
 
+from components.plainly import plainly
 from sparewheel.api.gpu_pool import CRUSOE_URL
 from sparewheel.api.names import TAINT_SPARE
 from sparewheel.crusoe.client import CrusoeClient
@@ -184,7 +185,8 @@ def run(props: Props, work: Callable[[CrusoeClient], Awaitable[T]]) -> T:
         async with CrusoeClient(transport, str(props["projectId"]), clock, OPERATION_SECONDS) as api:
             return await work(api)
 
-    return asyncio.run(go())
+    with plainly():
+        return asyncio.run(go())
 
 
 OPERATION_SECONDS: Final = 1800.0

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.crusoe import declare_node_pool
 from components.manifest import own_metadata, raw
 from components.names import HOME_CLAIM, SLURM, SLURM_NAMESPACE
 from components.node_checks import check_mount, check_volume, node_state_mount, node_state_volume
@@ -62,6 +63,14 @@ def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
         ladder=None if pool.ladder is None else pool.ladder.rule(),
         replace=list(pool.replace),
     )
+
+
+def wire(spec: GpuPoolSpec, node_pool_id: pulumi.Input[str] | None = None) -> dict[str, Any]:
+    """As the API server takes it. ``node_pool_id``: of the node pool that the stack makes."""
+    body = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if node_pool_id is not None:
+        body["backend"] = {**body["backend"], "nodePoolId": node_pool_id}
+    return body
 
 
 def _spare_test(pool: Pool) -> SpareTestRule | None:
@@ -139,6 +148,8 @@ class Access:
     kubeconfig: pulumi.Input[str]
     kinds: pulumi.Input[str]
     """Which version of our kinds it serves."""
+    crusoe_id: pulumi.Input[str] | None = None
+    """Its id, where it is one of Crusoe's that the stack makes."""
 
 
 class GpuNodePool(pulumi.ComponentResource):
@@ -160,13 +171,13 @@ class GpuNodePool(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("sparewheel:pool:GpuNodePool", name, None, opts)
-        spec = pool_spec(pool, grace_seconds, dry_run=dry_run)
+        spec = wire(pool_spec(pool, grace_seconds, dry_run=dry_run), declare_node_pool(pool, access.crusoe_id, self))
         wanted = k8s.apiextensions.CustomResource(
             f"gpupool-{pool.name}",
             api_version=API_VERSION,
             kind="GpuPool",
             metadata=raw(own_metadata(pool.name, access.kinds)),
-            spec=spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+            spec=spec,
             opts=pulumi.ResourceOptions(parent=self, protect=pool.protect),
         )
         workers = slinky("NodeSet", pool.name, node_set_spec(pool, images, grace_seconds), self, workers_after)

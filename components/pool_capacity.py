@@ -9,9 +9,8 @@ The provider class lives here, in a module without side effects: the state refer
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import pulumi
@@ -25,8 +24,11 @@ from pulumi.dynamic import (
     ResourceProvider,
     UpdateResult,
 )
+from pulumi.output import Unknown
 
+from components.plainly import plainly
 from sparewheel.api.gpu_pool import GpuPoolSpec
+from stacks.crusoe import MADE_HERE
 
 DECLARED: Final = ("kubeconfig", "namespace", "pool", "spec", "deadlineSeconds")
 Props = dict[str, Any]
@@ -63,7 +65,7 @@ class PoolCapacityProvider(ResourceProvider):
         if failures:
             return CheckResult(news, failures)
         try:
-            GpuPoolSpec.model_validate(news["spec"])
+            GpuPoolSpec.model_validate(_with_node_pool(news["spec"]))
         except ValueError as error:
             failures.append(CheckFailure("spec", f"pool {news['pool']}: {error}"))
         failures += _immutable(_olds, news) if _olds else []
@@ -104,6 +106,14 @@ class PoolCapacityProvider(ResourceProvider):
         _run(driver.drive_pool(_target(props), desired, incarnation, props["deadlineSeconds"], _say(props)))
 
 
+def _with_node_pool(spec: Props) -> Props:
+    """For the model: a node pool that this stack is still to make has no id yet."""
+    backend: Props = spec.get("backend") or {}
+    if not isinstance(backend.get("nodePoolId"), Unknown):
+        return spec
+    return {**spec, "backend": {**backend, "nodePoolId": MADE_HERE}}
+
+
 def _immutable(olds: Props, news: Props) -> list[CheckFailure]:
     """A pool's name and the kind of its machines are for life; the message says what to do instead."""
     failures = [
@@ -137,11 +147,15 @@ def _say(props: Props) -> Callable[[str], None]:
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run to the end, in a thread of the plugin that has no loop of its own."""
-    return asyncio.run(work)
+    with plainly():
+        return asyncio.run(work)
 
 
 class PoolCapacity(Resource, module="sparewheel", name="PoolCapacity"):
-    """The machines of one pool. No output says which they are: that is stale at the first healing."""
+    """The machines of one pool. No output says which they are: that is stale at the first healing.
+
+    ``spec``: the GpuPool's, as the API server takes it.
+    """
 
     def __init__(
         self,
@@ -150,7 +164,7 @@ class PoolCapacity(Resource, module="sparewheel", name="PoolCapacity"):
         kubeconfig: pulumi.Input[str],
         namespace: str,
         pool: str,
-        spec: GpuPoolSpec,
+        spec: Mapping[str, Any],
         deadline_seconds: int,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -162,7 +176,7 @@ class PoolCapacity(Resource, module="sparewheel", name="PoolCapacity"):
                 "kubeconfig": pulumi.Output.secret(kubeconfig),
                 "namespace": namespace,
                 "pool": pool,
-                "spec": json.loads(spec.model_dump_json(by_alias=True, exclude_none=True)),
+                "spec": dict(spec),
                 "deadlineSeconds": deadline_seconds,
             },
             pulumi.ResourceOptions.merge(opts, secret),

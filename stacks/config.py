@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from sparewheel.api.enums import NodeActionKind
 from sparewheel.api.gpu_pool import can_power_cycle
 from stacks.base import CREDENTIALS_SECRET, Area
+from stacks.crusoe import CrusoeCluster, from_cluster, wrong_node_pool
 from stacks.explain import explain
 from stacks.kubeadm import KubeadmCluster, in_a_pool
 from stacks.placeholders import to_fill_in, unprintable
@@ -33,7 +34,9 @@ class ConfigError(Exception):
 class StackConfig(Area):
     """A whole stack. Each field is one key of the stack's file, ``sparewheel:FIELD``."""
 
-    cluster: Cluster = Field(description="where the Kubernetes cluster comes from: kind existing, command or kubeadm")
+    cluster: Cluster = Field(
+        description="where the Kubernetes cluster comes from: kind existing, command, kubeadm or crusoe"
+    )
     operator: Operator = Field(description="where Slinky's operator comes from: kind manifests or charts")
     images: Images = Field(description="container images")
     slurm: Slurm = Field(description="Slurm's settings")
@@ -43,6 +46,21 @@ class StackConfig(Area):
     login: Login = Login()
     pools: list[Pool] = Field(default_factory=list[Pool], description="GPU pools")
     remediation: RemediationConfig = RemediationConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _crusoe(cls, raw: object) -> object:
+        return from_cluster(raw)
+
+    @model_validator(mode="after")
+    def _node_pools(self) -> Self:
+        made = isinstance(self.cluster, CrusoeCluster)
+        for index, pool in enumerate(self.pools):
+            wrong = wrong_node_pool(pool.node_pool, cluster_made=made) if pool.node_pool else ""
+            if wrong:
+                msg = f"pools.{index}.{wrong}"
+                raise ValueError(msg)
+        return self
 
     @model_validator(mode="after")
     def _people(self) -> Self:
@@ -159,6 +177,8 @@ class StackConfig(Area):
             yield "cluster.kubeconfig_secret", self.cluster.kubeconfig_secret
         if isinstance(self.cluster, KubeadmCluster):
             yield "cluster.control_plane.key_secret", self.cluster.control_plane.key_secret
+        if isinstance(self.cluster, CrusoeCluster):
+            yield "cluster.access.key_ref", self.cluster.access.key_ref.key
         if isinstance(self.slurm.accounting, ExternalDatabase):
             yield "slurm.accounting.password_secret", self.slurm.accounting.password_secret
         yield from self.credential_names()

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import Field, model_validator
 
 from stacks.base import AbsoluteFile, AbsoluteFolder, Area, DnsName, Image, SecretName
+from stacks.crusoe import CrusoeCluster
 from stacks.kubeadm import KubeadmCluster
 from stacks.quantities import Bytes
 
@@ -37,7 +38,7 @@ class CommandCluster(Area):
     rerun: str = Field(default="", description="any text; changing it runs the command again")
 
 
-Cluster = Annotated[ExistingCluster | CommandCluster | KubeadmCluster, Field(discriminator="kind")]
+Cluster = Annotated[ExistingCluster | CommandCluster | KubeadmCluster | CrusoeCluster, Field(discriminator="kind")]
 
 
 class ManifestsOperator(Area):

@@ -21,7 +21,8 @@ from sparewheel.api.names import GROUP, LABEL_VETO
 from sparewheel.api.spare_test import MAX_TEST_SECONDS, TEST_SECONDS
 from stacks.base import LABEL_KEY, LABEL_VALUE, Area, HostName, LabelKey, LabelValue, with_credential_refs
 from stacks.budget import Budget
-from stacks.crusoe import wrong_with
+from stacks.crusoe import NodePool, with_node_pool, wrong_with
+from stacks.explain import shown
 from stacks.faults import FaultRule, FaultRules
 from stacks.ladder import Ladder
 from stacks.machines import wrong_machines
@@ -75,6 +76,10 @@ class Pool(Area):
     backend: MachinesBackend | WarmBackend | CrusoeBackend = Field(
         discriminator="kind", description="where machines come from: kind machines, warm or crusoe"
     )
+    node_pool: NodePool | None = Field(
+        default=None,
+        description="node pool of Crusoe's that is made; else backend.node_pool_id names one",
+    )
     cpus: Cpus | None = Field(default=None, description="CPUs of a worker; without it a worker has no CPU limit")
     memory: Bytes | None = Field(default=None, description="memory of a worker, such as 1500Gi")
     partition: Partition = Partition()
@@ -104,6 +109,11 @@ class Pool(Area):
     worker_labels: dict[LabelKey, LabelValue] = Field(
         default_factory=dict[str, str], description="labels on the worker pods"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _node_pool(cls, raw: object) -> object:
+        return with_node_pool(raw)
 
     @field_validator("backend", mode="before")
     @classmethod
@@ -158,7 +168,8 @@ class Pool(Area):
         if isinstance(backend, WarmBackend):
             for key, value in backend.node_selector.items():
                 if not re.fullmatch(LABEL_KEY, key) or not re.fullmatch(LABEL_VALUE, value):
-                    msg = f"node_selector {key!r}: {value!r} is no label that a node can have; see 'kubectl get nodes'"
+                    label = f"{shown(key)}: {shown(value)}"
+                    msg = f"node_selector {label} is no label that a node can have; see 'kubectl get nodes'"
                     raise ValueError(msg)
             return backend
         wrong = wrong_machines(backend)
@@ -203,6 +214,8 @@ def shared_hosts(pools: Sequence[Pool]) -> str:
             warm.append((pool.name, selector))
             continue
         if isinstance(pool.backend, CrusoeBackend):
+            if pool.node_pool is not None:
+                continue
             other = node_pools.setdefault(pool.backend.node_pool_id, pool.name)
             if other != pool.name:
                 return f"pools: {other} and {pool.name} have one node_pool_id; a node pool of Crusoe's is in one pool"

@@ -18,6 +18,10 @@ from sparewheel.crusoe.errors import CrusoeError, NotFoundError, UnknownOutcomeE
 from sparewheel.crusoe.wire import GONE_STATES, Cluster, Credentials
 
 
+class BootingError(CrusoeError):
+    """A new cluster has no credentials yet."""
+
+
 class WantedCluster(msgspec.Struct, frozen=True):
     """``settings``: what creation takes besides, under the API's own names (``add_ons``, ``subnet_id``, ...)."""
 
@@ -90,7 +94,7 @@ async def kubeconfig_of(api: CrusoeClient, cluster_id: str) -> str:
 def _composed(found: Credentials) -> str:
     name, user = found.cluster_name, found.user_name
     if not (name and found.cluster_address and found.user_client_key):
-        raise CrusoeError(
+        raise BootingError(
             f"the credentials of cluster {name or '(no name)'} are not whole; its API server may be booting"
         )
     cluster = {

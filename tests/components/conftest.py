@@ -32,6 +32,10 @@ KUBECONFIG = json.dumps(
 SECRETS = {"machines-ssh": "CANARY-machines", "power-ssh": "CANARY-power", "oncall-url": "CANARY-url"}
 
 
+NODE_POOL = "1d3c5f6e-0000-4000-8000-00000000000a"
+"""The id that each node pool of Crusoe's gets here."""
+
+
 def stack_config() -> dict[str, Any]:
     """A whole and right config; tests change a copy."""
     ssh = {"address": "192.0.2.1", "host_key": KEY}
@@ -110,10 +114,14 @@ class Mocks(pulumi_mocks.Mocks):
         outputs: dict[str, Any] = dict(cast("dict[str, Any]", args.inputs))  # pyright: ignore[reportUnknownMemberType]
         if args.typ in ("command:local:Command", "command:remote:Command"):
             outputs["stdout"] = KUBECONFIG
+        if args.typ.endswith("CrusoeKubeconfig"):
+            outputs["kubeconfig"] = KUBECONFIG
         if args.typ.endswith("KindsServed"):
             outputs["served"] = outputs["digest"]
         if args.typ.endswith("GeneratedSecret"):
             outputs["base64"] = "Q0FOQVJZ"
+        if args.typ.endswith("CrusoeNodePool"):
+            return f"{NODE_POOL}@incarnation", outputs
         return f"{args.name}-id", outputs
 
     def call(self, args: pulumi_mocks.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:

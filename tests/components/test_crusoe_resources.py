@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pulumi.dynamic import CreateResult, ReadResult
 from pulumi.runtime.rpc import UNKNOWN
 
 import sparewheel.clock
-from components.crusoe_cluster import CrusoeClusterProvider
+from components import crusoe_cluster
+from components.crusoe_cluster import CrusoeClusterProvider, CrusoeKubeconfigProvider
 from components.crusoe_resources import CrusoeHealerProvider, CrusoeNodePoolProvider
+from components.plainly import NotDone
 from lab.standins.crusoe.cloud import Cloud
 from sparewheel.clock import SystemClock
 from sparewheel.crusoe.declared import LABEL_DECLARED
-from sparewheel.crusoe.errors import CrusoeError, RefusedError
+from sparewheel.kube import answering
+from sparewheel.kube.port import UnavailableError
+from tests.components.conftest import KUBECONFIG
 from tests.support.crusoe_thread import cloud_in_thread
 from tests.support.crusoe_yard import CLUSTER, CREDENTIALS, H100, PROJECT
 
@@ -104,7 +108,7 @@ def test_a_node_pool_from_first_to_last(cloud: tuple[Cloud, str]) -> None:
 
 def test_a_key_that_is_refused_is_no_pool_that_is_gone(cloud: tuple[Cloud, str]) -> None:
     provider = CrusoeNodePoolProvider()
-    with pytest.raises(RefusedError, match="401") as caught:
+    with pytest.raises(NotDone, match="401") as caught:
         provider.read("some-id", {**provider.seen(pool(cloud[1])), "secretKey": "AAAAAAAAAAAAAAAAAAAAAA"})
     assert "AAAAAAAA" not in str(caught.value)
 
@@ -127,30 +131,75 @@ def test_the_healer_is_one_and_drift_shows(cloud: tuple[Cloud, str]) -> None:
     assert row["effective_action"] == "REPLACE_NODE"
 
 
-def test_a_cluster_keeps_its_kubeconfig(cloud: tuple[Cloud, str]) -> None:
+CLUSTER_PROPS: dict[str, Any] = {
+    "name": "train",
+    "location": "us-east1-a",
+    "version": "1.33.4-cmk.20",
+    "settings": {},
+    "adopt": False,
+}
+
+
+def test_a_cluster_is_for_life(cloud: tuple[Cloud, str]) -> None:
     played, url = cloud
     provider = CrusoeClusterProvider()
-    declared: dict[str, Any] = {
-        "name": "train",
-        "location": "us-east1-a",
-        "version": "1.33.4-cmk.20",
-        "settings": {},
-        "adopt": False,
-    }
-    news = {**access(url), **declared, "kubeconfig": None}
+    news = {**access(url), **CLUSTER_PROPS}
     made = provider.create(news)
-    first = outs_of(made)["kubeconfig"]
-    assert "client-key-data" in first
-    read = provider.read(made.id, {**outs_of(made), "kubeconfig": "the one it had"})
-    assert outs_of(read)["kubeconfig"] == "the one it had"
+    read = provider.read(made.id, outs_of(made))
     assert provider.diff(made.id, outs_of(read), news).changes is False
-    renewed = provider.update(made.id, outs_of(made), {**news, "secretKey": "another"})
-    assert renewed.outs is not None
-    assert renewed.outs["kubeconfig"] == first
+    assert provider.diff(made.id, outs_of(read), {**news, "secretKey": "another"}).changes is True
     (failure,) = provider.check(outs_of(made), {**news, "version": "1.34.0-cmk.1"}).failures
     assert "declare another resource" in failure.reason
-    with pytest.raises(CrusoeError, match="not deleted while adopt is set"):
+    with pytest.raises(NotDone, match="not deleted while adopt is set"):
         provider.delete(made.id, {**outs_of(made), "adopt": True})
     assert made.id in played.clusters
     provider.delete(made.id, outs_of(made))
     assert provider.read(made.id, outs_of(made)).id == ""
+
+
+class Booting:
+    """An API server that answers at the second look."""
+
+    looks = 0
+
+    def client(self, *_: object, **__: object) -> Booting:
+        return self
+
+    async def get(self, *_: object) -> dict[str, Any]:
+        self.looks += 1
+        if self.looks < 2:
+            raise UnavailableError("get namespace kube-system: no answer")
+        return {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+def test_a_kubeconfig_is_waited_for_and_kept(cloud: tuple[Cloud, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    played, url = cloud
+    played.play.kubeconfig = KUBECONFIG
+    booting = Booting()
+    monkeypatch.setattr(answering, "KubeClient", booting.client)
+    cluster = CrusoeClusterProvider().create({**access(url), **CLUSTER_PROPS}).id
+    provider = CrusoeKubeconfigProvider()
+    news = {**access(url), "clusterId": cluster, "kubeconfig": None}
+    made = provider.create(news)
+    assert (booting.looks, outs_of(made)["kubeconfig"]) == (2, KUBECONFIG)
+    assert provider.diff(made.id, outs_of(made), news).changes is False
+    renewed = provider.update(made.id, outs_of(made), {**news, "secretKey": "another"})
+    assert renewed.outs is not None
+    assert renewed.outs["kubeconfig"] == KUBECONFIG
+
+
+def test_an_api_server_that_never_answers_is_named(cloud: tuple[Cloud, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    played, url = cloud
+    played.play.kubeconfig = KUBECONFIG
+    monkeypatch.setattr(answering, "KubeClient", Booting().client)
+    monkeypatch.setattr(crusoe_cluster, "BOOT_SECONDS", -1.0)
+    cluster = CrusoeClusterProvider().create({**access(url), **CLUSTER_PROPS}).id
+    with pytest.raises(NotDone, match="run it again, it goes on; last: get namespace kube-system"):
+        CrusoeKubeconfigProvider().create({**access(url), "clusterId": cluster, "kubeconfig": None})
+    assert cluster in played.clusters, "the cluster itself is not lost"

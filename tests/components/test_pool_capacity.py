@@ -6,11 +6,13 @@ import socket
 from typing import Any
 
 import pytest
+from pulumi.output import Unknown
 from pulumi.runtime.rpc import UNKNOWN
 
 from components import pool_capacity
 from components.kinds_served import KindsServedProvider
 from components.pool_capacity import PoolCapacityProvider, incarnation_of
+from stacks.crusoe import MADE_HERE
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +53,16 @@ def test_check_makes_whole_numbers_of_floats() -> None:
     assert repr(checked.inputs["spec"]["size"]) == "2"
     assert repr(checked.inputs["deadlineSeconds"]) == "60"
     assert checked.inputs["__provider"] == "pickled"
+
+
+def test_check_passes_a_node_pool_that_is_still_to_be_made() -> None:
+    access = {"keyId": "id", "keyRef": {"name": "sparewheel-credentials", "key": "crusoe-key"}}
+    backend = {"kind": "crusoe", "projectId": MADE_HERE, "access": access, "nodePoolId": Unknown()}
+    checked = PoolCapacityProvider().check({}, props(spec=spec(backend=backend)))
+    assert checked.failures == []
+    assert isinstance(checked.inputs["spec"]["backend"]["nodePoolId"], Unknown)
+    (failure,) = PoolCapacityProvider().check({}, props(spec=spec(backend={**backend, "projectId": "x"}))).failures
+    assert "projectId" in failure.reason
 
 
 def test_check_passes_an_unknown_kubeconfig() -> None:

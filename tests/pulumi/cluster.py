@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from sparewheel.clock import SystemClock
 from sparewheel.kube.access import from_file
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import apply, apply_crds
-from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, NODE_SET, POD, KubeError, Resource
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, NODE_SET, POD, Json, KubeError, Resource
 
 NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SLINKY_CRDS = Path(__file__).parents[2] / "lab/standins/slinky/manifests/crds"
@@ -49,7 +49,7 @@ class Cluster:
             for name in ("slurm", "sparewheel"):
                 await apply(kube, NAMESPACE, {"metadata": {"name": name}})
             for number in range(1, nodes + 1):
-                await _node(kube, f"n{number}")
+                await boot_node(kube, f"n{number}")
 
         self.do(work)
 
@@ -143,8 +143,9 @@ def _condition(kind: str, status: str) -> dict[str, str]:
     return {"type": kind, "status": status}
 
 
-async def _node(kube: KubeClient, name: str) -> None:
-    await apply(kube, NODE, {"metadata": {"name": name, "labels": {"fleet": "a"}}, "spec": {}})
+async def boot_node(kube: KubeClient, name: str, taints: Sequence[Json] = ()) -> None:
+    """What a kubelet and an agent say when a machine has come up."""
+    await apply(kube, NODE, {"metadata": {"name": name, "labels": {"fleet": "a"}}, "spec": {"taints": list(taints)}})
     now = SystemClock().now()
     status = {
         "nodeInfo": _node_info(name),

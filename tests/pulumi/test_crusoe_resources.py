@@ -20,16 +20,17 @@ import pulumi
 
 sys.path.insert(0, {root!r})
 
+from components.crusoe_cluster import ClusterSettings, CrusoeCluster
 from components.crusoe_resources import CrusoeHealer, CrusoeNodePool, PoolSettings
 
 access = {{"url": {url!r}, "projectId": {project!r}, "keyId": {key_id!r}, "secretKey": {secret!r}}}
-healer = CrusoeHealer("healer", access=access, cluster_id={cluster!r})
-CrusoeNodePool("gpu", access=access, cluster_id={cluster!r}, pool=PoolSettings({kind!r}, 2),
-               opts=pulumi.ResourceOptions(depends_on=[healer]))
+cluster = CrusoeCluster("training", access=access, cluster=ClusterSettings("us-east1-a", "1.33.4-cmk.20"))
+CrusoeHealer("healer", access=access, cluster_id={cluster!r})
+CrusoeNodePool("gpu", access=access, cluster_id=cluster.id, pool=PoolSettings({kind!r}, 2))
 """
 
 
-def test_a_node_pool_and_its_healer(tmp_path: Path) -> None:
+def test_a_cluster_its_node_pool_and_its_healer(tmp_path: Path) -> None:
     with cloud_in_thread() as (cloud, url):
         filled = PROGRAM.format(
             root=str(ROOT), url=url, project=PROJECT, key_id=CREDENTIALS.access_key_id,
@@ -51,4 +52,4 @@ def test_a_node_pool_and_its_healer(tmp_path: Path) -> None:
         assert pool.labels[LABEL_DECLARED] != before
 
         stack.destroy()
-        assert (cloud.pools, row[0]["effective_action"]) == ({}, "REPLACE_NODE")
+        assert (cloud.clusters, cloud.pools, row[0]["effective_action"]) == ({}, {}, "REPLACE_NODE")

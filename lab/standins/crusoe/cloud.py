@@ -28,6 +28,8 @@ class Play:
     forgets_what_was_read: bool = False
     gone_status: int = 403
     latency_seconds: float = 0.0
+    kubeconfig: str = ""
+    """What every cluster's credentials hold as a whole kubeconfig; without it there are only its parts."""
 
 
 @dataclass(slots=True)

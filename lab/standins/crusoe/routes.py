@@ -207,6 +207,8 @@ class Routes:
     def credentials(self, request: Request, cluster_id: str) -> Json:
         name = self.get_cluster(request, cluster_id)["name"]
         parts = {"cluster_ca_certificate": "CA", "user_client_certificate": "CERT", "user_client_key": "KEY"}
+        if self.cloud.play.kubeconfig:
+            parts["kube_config"] = self.cloud.play.kubeconfig
         return {"cluster_name": name, "cluster_address": f"{name}.example:443", "user_name": "admin", **parts}
 
     # ------------------------------------------------------------------ AutoClusters
