@@ -22,6 +22,8 @@ class Change:
     operation: str
     resource: str
     fields: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Each value that differs, where ``fields`` may name only what holds it."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,9 @@ def errors_of(messages: Iterable[str]) -> str:
 
 
 def _change(step: Mapping[str, Any]) -> Change:
-    reasons = items(step, "diffReasons") or items(step, "replaceReasons") or _differing(step)
-    return Change(text(step, "op"), short_name(text(step, "urn")), tuple(str(one) for one in reasons))
+    paths = _differing(step)
+    reasons = items(step, "diffReasons") or items(step, "replaceReasons") or paths
+    return Change(text(step, "op"), short_name(text(step, "urn")), tuple(str(one) for one in reasons), tuple(paths))
 
 
 def _differing(step: Mapping[str, Any]) -> list[str]:

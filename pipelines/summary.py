@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pipelines.restarts import restarts
 from pipelines.steps import Change, Look
 from policies.judge import Verdict
 from policies.model import Level
@@ -33,7 +34,7 @@ def preview(stack: str, look: Look, judged: str, interrupted: Sequence[str]) -> 
     if look.error:
         return _cut(f"{marker(stack)}\n### Preview of `{stack}` failed\n\n```\n{_fenced(look.error)}\n```\n")
     head = f"{marker(stack)}\n### Preview of `{stack}`: {headline(look)}\n"
-    parts = [head, _table(look.changes), judged]
+    parts = [head, _restarts(look.changes), _table(look.changes), judged]
     if interrupted:
         names = ", ".join(f"`{name}`" for name in interrupted[:10])
         parts.append(f"An earlier `up` was cut off at {names}; the next one goes on from there.")
@@ -82,6 +83,11 @@ def line(change: Change) -> str:
     """One change in plain text."""
     fields = f" ({', '.join(change.fields)})" if change.fields else ""
     return f"{change.operation} {change.resource}{fields}"
+
+
+def _restarts(changes: Sequence[Change]) -> str:
+    said = restarts(changes)
+    return "\n".join(["**What restarts**", "", *(f"- {one}" for one in said), ""]) if said else ""
 
 
 def _table(changes: Sequence[Change]) -> str:
