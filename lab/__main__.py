@@ -22,6 +22,7 @@ from lab.reach import next_lines
 from lab.restore import NotHealthyError, restore
 from lab.supervisor.client import SupervisorError
 from lab.toolchain.errors import ToolchainError
+from sparewheel.faults.asks import asks_for
 
 app = typer.Typer(help="A small data centre on this machine.", no_args_is_help=True, pretty_exceptions_enable=False)
 ERRORS = (
@@ -163,6 +164,7 @@ def inject(
     done = inject_xid(paths, load_inventory(paths.state).host(host), int(fault[3:]), gpu, bite)
     typer.echo(done.record.rstrip())
     typer.echo(f"{bite.value}: {', '.join(f'{p.pid} {p.name}' for p in done.victims) or 'no process used that GPU'}")
+    typer.echo(asks_for(f"XID {int(fault[3:])}"))
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from sparewheel.api.names import AGENT_APP_NAME, GPU_RESOURCE, LABEL_APP_NAME, N
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.cli.common import CommandError, node_body, out, read, run
 from sparewheel.cli.pod_exec import in_pod
+from sparewheel.faults.asks import asks_for
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import NODE_HEALTH, POD, Kube, NotFoundError
 
@@ -29,15 +30,15 @@ def inject(
     """A drill: a fault on purpose, by the agent on the node, marked as a drill in every record."""
 
     async def command(kube: KubeClient) -> None:
-        out.print(await strike(kube, fault, node, gpu, bite))
+        out.print(await strike(kube, fault, node, gpu, bite), markup=False)
+        out.print(asks_for(f"XID {xid_of(fault)}"), markup=False)
 
     run(command)
 
 
 async def strike(kube: KubeClient, fault: str, node: str, gpu: int, bite: str) -> str:
     """Inject the fault; what the agent's drill says. CommandError when it can't be."""
-    if not re.fullmatch(r"xid ?[0-9]{1,4}", fault.lower()):
-        raise CommandError(f"{fault!r} is no fault that can be injected; give an XID such as xid79")
+    xid = xid_of(fault)
     await check_gpu(kube, node, gpu)
     pods = await kube.list(POD, NAMESPACE, {LABEL_APP_NAME: AGENT_APP_NAME}, f"spec.nodeName={node}")
     running = [pod for pod in pods.items if pod.get("status", {}).get("phase") == "Running"]
@@ -47,11 +48,18 @@ async def strike(kube: KubeClient, fault: str, node: str, gpu: int, bite: str) -
         )
     container = running[0]["spec"]["containers"][0]
     kernel_log = _argument(container.get("args", []) + container.get("command", []), "--kernel-log")
-    drill = ["python3", "-m", "sparewheel.agent.drill", "--xid", fault[3:].strip(), "--gpu", str(gpu), "--bite", bite]
+    drill = ["python3", "-m", "sparewheel.agent.drill", "--xid", str(xid), "--gpu", str(gpu), "--bite", bite]
     if kernel_log:
         drill += ["--kernel-log", kernel_log]
     pod = running[0]["metadata"]["name"]
     return await in_pod(kube, pod, drill, "the drill failed on the node")
+
+
+def xid_of(fault: str) -> int:
+    """``xid79`` or ``XID 79`` to 79."""
+    if not re.fullmatch(r"xid ?[0-9]{1,4}", fault.lower(), re.ASCII):
+        raise CommandError(f"{fault!r} is no fault that can be injected; give an XID such as xid79")
+    return int(fault[3:])
 
 
 async def check_gpu(kube: Kube, node: str, gpu: int) -> None:
