@@ -4,7 +4,7 @@ Each tier is its own pytest process, so that none leaves anything in another. py
 it comes; at the end each tier has one line, and the last line counts every test.
 
 The data centre's tier mostly waits. Tiers that need nothing but processors run beside it at idle priority, so they
-take what it leaves and nothing that it needs; what they say is shown when they have ended.
+take what it leaves and nothing that it needs; what they say is kept in a log, and shown where one has failed.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ class Beside:
         self._thread.start()
 
     def finish(self) -> list[Outcome]:
-        """Wait for the rest, and show what each said."""
+        """Wait for the rest, and show what those said that failed."""
         self._thread.join()
-        for outcome in self.outcomes:
+        for outcome in [one for one in self.outcomes if not one.good]:
             print(f"\n== {outcome.tier}\n{(REPORTS / f'{outcome.tier}.log').read_text()}", flush=True)
         not_run = self._tiers[len(self.outcomes) :]  # their thread broke: a tier that didn't run has not passed
         return self.outcomes + [Outcome(tier, 0, 1, 0, 0.0, 1, beside=True) for tier in not_run]

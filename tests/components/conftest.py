@@ -6,10 +6,12 @@ import asyncio
 import copy
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import pulumi
 import pytest
 from google.protobuf import json_format
 from pulumi.runtime import mocks as pulumi_mocks
@@ -217,13 +219,18 @@ def _revealed(value: Any) -> Any:
 Run = Callable[..., Stack]
 
 
-@pytest.fixture
-def run_stack() -> Iterator[Run]:
-    """Run the whole program with a config, against mocks."""
+@contextmanager
+def stack_runner() -> Iterator[Run]:
+    """Runs the whole program with a config, against mocks, and leaves nothing of it behind."""
     code = compile((ROOT / "__main__.py").read_text("utf-8"), "__main__.py", "exec")
+    settings: Any = SETTINGS
 
     def program() -> None:
         exec(code, {"__name__": "stack"})
+
+    def forget() -> None:
+        settings.rpc_manager.clear()
+        settings.outputs.clear()
 
     def run(config: dict[str, Any], secrets: dict[str, str] = SECRETS) -> Stack:
         monitor = Monitor()
@@ -231,15 +238,39 @@ def run_stack() -> Iterator[Run]:
         values = {f"sparewheel:{key}": json.dumps(value) for key, value in config.items()}
         values |= {f"sparewheel:{key}": value for key, value in secrets.items()}
         set_all_config(values, [f"sparewheel:{key}" for key in secrets])
-        settings: Any = SETTINGS
-        settings.rpc_manager.clear()
-        settings.outputs.clear()
+        forget()
         loop.run_until_complete(run_pulumi_func(program))
         return Stack(monitor.seen)
 
     loop = asyncio.new_event_loop()
+    loop.set_exception_handler(_not_again)
     asyncio.set_event_loop(loop)
-    yield run
-    set_all_config({}, [])
-    asyncio.set_event_loop(None)
-    loop.close()
+    try:
+        yield run
+    finally:
+        loop.run_until_complete(_end_all())
+        forget()
+        set_all_config({}, [])
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _end_all() -> None:
+    """A program that ends in an error leaves the registrations that waited for what failed."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+def _not_again(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Each output that waited for what failed has the same error; the test has it already."""
+    if not isinstance(context.get("exception"), pulumi.RunError):
+        loop.default_exception_handler(context)
+
+
+@pytest.fixture
+def run_stack() -> Iterator[Run]:
+    """Run the whole program with a config, against mocks."""
+    with stack_runner() as run:
+        yield run

@@ -39,7 +39,8 @@ def test_a_failure_beside_fails_the_whole(
     _stand_in(monkeypatch, tmp_path, failing="simulation")
     assert tiers.main(["unit", "simulation", "lab"]) == 1
     said = capfd.readouterr().out
-    assert "said by unit" in said
+    assert "said by simulation" in said
+    assert "said by unit" not in said, "what a tier that passed said is in its log"
     assert "5 passed, 1 failed" in said
     assert said.index("== beside lab") < said.index("== lab"), "they start before the one that they run beside"
 
