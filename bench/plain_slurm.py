@@ -34,10 +34,10 @@ from lab.cluster.lifecycle import DataCentre
 from lab.demo.__main__ import ERRORS, stage
 from lab.demo.cluster import await_ as await_story
 from lab.demo.cluster import node_of_worker
-from lab.demo.receiver import PORT, receiver
+from lab.demo.receiver import receiver
 from lab.demo.researcher import Researcher, ResearcherError
 from lab.demo.story import FAULT_AFTER_STEP, JOB, JOB_ENVIRONMENT, START_SECONDS
-from lab.machines.inventory import MACHINE_IP, load_inventory
+from lab.machines.inventory import MACHINE_IP, ONCALL_PORT, load_inventory
 from lab.objects import stack_is_up
 from lab.paths import Paths, paths_from_environment
 from lab.restore import repair, restore, slurm, struck_hosts
@@ -199,7 +199,7 @@ def measure(paths: Paths, limit_seconds: float, told: Path) -> dict[str, float]:
     alice = Researcher(paths, "alice")
     _go_on_where_one_was_killed(paths)
     stage(paths)
-    with receiver(MACHINE_IP, PORT, told):
+    with receiver(MACHINE_IP, ONCALL_PORT, told):
         note("ours: two hosts serve, one is a cold spare")
         ours = struck(paths, alice, limit_seconds)
         note("plain Slurm: three hosts serve, one of them idle")

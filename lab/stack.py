@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from ruamel.yaml import YAML
 
-from lab.machines.inventory import MACHINE_IP, load_inventory
+from lab.machines.inventory import MACHINE_IP, ONCALL_PORT, load_inventory
 from lab.machines.ssh import make_key
 from lab.paths import Paths, paths_from_environment
 from lab.pulumi_run import release_dead_locks, run
@@ -26,7 +26,7 @@ from lab.toolchain.paths import REPOSITORY
 from lab.toolchain.progress import step
 
 STACK = "lab"
-ONCALL_URL = f"http://{MACHINE_IP}:8900/hook"
+ONCALL_URL = f"http://{MACHINE_IP}:{ONCALL_PORT}/hook"
 DISKS = ("home", "slurmctld", "mariadb")
 """Folders on the common disk that the stack's file names; a file server's would be there as well."""
 WARM = "warm-spares"

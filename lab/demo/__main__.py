@@ -18,12 +18,12 @@ from lab.demo import picture, timeline
 from lab.demo.checks import Check, judge
 from lab.demo.cluster import StoryError
 from lab.demo.facts import Facts
-from lab.demo.receiver import PORT, Inbox, receiver
+from lab.demo.receiver import Inbox, receiver
 from lab.demo.researcher import ResearcherError
 from lab.demo.story import STEP_SECONDS, Story
 from lab.demo.summary import Runs, by_track, figures
 from lab.images.ensure import ensure_images
-from lab.machines.inventory import MACHINE_IP
+from lab.machines.inventory import MACHINE_IP, ONCALL_PORT
 from lab.paths import Paths, paths_from_environment
 from lab.reach import next_lines
 from lab.restore import NotHealthyError, restore
@@ -86,7 +86,7 @@ def tell(paths: Paths, runs: int, bite: str, *, warm: bool) -> Runs:
     told = Runs()
     FOLDER.mkdir(parents=True, exist_ok=True)
     stage(paths, warm=warm)
-    with receiver(MACHINE_IP, PORT, FOLDER / "told.jsonl") as inbox:
+    with receiver(MACHINE_IP, ONCALL_PORT, FOLDER / "told.jsonl") as inbox:
         for run in range(runs):
             if run:
                 stage(paths, warm=warm)

@@ -16,9 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from lab.machines.inventory import MACHINE_IP
-
-PORT = 8900
+from lab.machines.inventory import MACHINE_IP, ONCALL_PORT
 
 
 @dataclass(slots=True)
@@ -111,16 +109,20 @@ def arriving(inbox: Inbox) -> Iterator[Message]:
 
 def main() -> None:
     """Until Ctrl-C."""
+    where = f"{MACHINE_IP}:{ONCALL_PORT}"
     try:
-        with receiver(MACHINE_IP, PORT) as inbox:
-            print(f"listening on {MACHINE_IP}:{PORT}; what nobody took so far comes within five minutes", flush=True)
+        with receiver(MACHINE_IP, ONCALL_PORT) as inbox:
+            print(
+                f"listening on {MACHINE_IP}:{ONCALL_PORT}; what nobody took so far comes within five minutes",
+                flush=True,
+            )
             for message in arriving(inbox):
                 body = message.body
                 print(f"{message.received_at:%H:%M:%S} {body.get('event', '')}: {body.get('title', '')}")
                 print(f"  {body.get('text', '')}", flush=True)
     except OSError as error:
         sys.exit(
-            f"error: {MACHINE_IP}:{PORT} can't be listened on ({error.strerror}); is the data centre up "
+            f"error: {where} can't be listened on ({error.strerror}); is the data centre up "
             "(make lab-status), and does no demo or other receiver run?"
         )
     except KeyboardInterrupt:

@@ -13,6 +13,8 @@ API_SERVICE_IP = "10.96.0.1"
 CLUSTER_DOMAIN = "cluster.local"
 API_PORT = 6443
 POWER_PORT = 2222
+ONCALL_PORT = 8900
+"""Where messages go, on the machine's own address: the stack names it, the demo and the tests listen there."""
 GPUS_PER_HOST = 8
 DEFAULT_GPU_HOSTS = 3
 MOST_GPU_HOSTS = 60

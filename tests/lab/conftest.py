@@ -11,10 +11,10 @@ import pytest
 from lab import stack
 from lab.cluster.bootstrap import kubectl as run_kubectl
 from lab.cluster.lifecycle import DataCentre
-from lab.demo.receiver import PORT, receiver
+from lab.demo.receiver import receiver
 from lab.demo.researcher import Researcher
 from lab.images.ensure import ensure_images
-from lab.machines.inventory import MACHINE_IP, Inventory, load_inventory
+from lab.machines.inventory import MACHINE_IP, ONCALL_PORT, Inventory, load_inventory
 from lab.objects import stack_is_up
 from lab.paths import Paths, paths_from_environment
 from lab.restore import restore
@@ -106,7 +106,7 @@ def standing(data_centre: DataCentre, lab_paths: Paths) -> Iterator[Platform]:
         data_centre.reset()
     stack.choose(lab_paths, warm_spares=False)
     stack.up(lab_paths, grace_seconds=GRACE_SECONDS)
-    with receiver(MACHINE_IP, PORT) as inbox:
+    with receiver(MACHINE_IP, ONCALL_PORT) as inbox:
         platform = Platform(lab_paths, Researcher(lab_paths, "alice"), inbox)
         Platform.awaiting("alice can log in", lambda: ssh_works(platform.alice), 120, lambda: "ssh refuses")
         yield platform

@@ -20,10 +20,10 @@ from lab.cluster.bootstrap import kubectl
 from lab.cluster.lifecycle import DataCentre
 from lab.cluster.shell import run
 from lab.demo.cluster import sparewheel
-from lab.demo.receiver import PORT, receiver
+from lab.demo.receiver import receiver
 from lab.demo.researcher import Researcher
 from lab.images.ensure import ensure_images
-from lab.machines.inventory import MACHINE_IP
+from lab.machines.inventory import MACHINE_IP, ONCALL_PORT
 from lab.machines.ssh import ssh
 from lab.paths import Paths
 from lab.restore import restore, slurm
@@ -63,7 +63,7 @@ def built(disk: CommonDisk, lab_paths: Paths) -> Iterator[Platform]:
     del disk
     stack.choose(lab_paths, warm_spares=False)
     stack.up(lab_paths, grace_seconds=GRACE_SECONDS)
-    with receiver(MACHINE_IP, PORT) as inbox:
+    with receiver(MACHINE_IP, ONCALL_PORT) as inbox:
         platform = Platform(lab_paths, Researcher(lab_paths, "alice"), inbox)
         for name in ("alice", "bob"):
             user = Researcher(lab_paths, name)

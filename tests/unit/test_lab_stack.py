@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from lab import stack
+from lab.machines.inventory import MACHINE_IP, ONCALL_PORT
 from lab.paths import Paths
 from lab.stack import fill_in, shorten_grace
 from lab.toolchain.paths import REPOSITORY
@@ -119,3 +120,10 @@ def test_what_was_chosen_of_the_spares_holds_until_it_is_chosen_anew(config: dic
     assert pool() == (3, 0, False)
     stack.choose(paths, warm_spares=True)
     assert pool() == (2, 1, True)
+
+
+def test_messages_go_where_the_demo_and_the_tests_listen() -> None:
+    """The port stands once, below the stack and the receiver."""
+    written = [path for path in (REPOSITORY / "lab").rglob("*.py") if str(ONCALL_PORT) in path.read_text()]
+    assert [path.name for path in written] == ["inventory.py"]
+    assert f"http://{MACHINE_IP}:{ONCALL_PORT}/hook" == stack.ONCALL_URL
