@@ -91,6 +91,13 @@ class SlurmClient:
     async def set_node_state(self, name: str, states: Sequence[str], reason: str) -> None:
         await self._write("POST", f"{API}/node/{name}", f"node {name}", {"state": list(states), "reason": reason})
 
+    async def delete_node(self, name: str) -> None:
+        try:
+            await self._write("DELETE", f"{API}/node/{name}", f"delete node {name}")
+        except SlurmError as error:  # a refusal has HTTP 500 too: whether slurmctld can be asked, its list says
+            if name in await self._ask_nodes():
+                raise SlurmError(f"slurmctld keeps it: {error}") from error
+
     async def job(self, job_id: int) -> SlurmJob:
         answer = await self._read(f"{API}/job/{job_id}", f"job {job_id}")
         for record in answer.jobs:

@@ -34,6 +34,7 @@ Method = Literal[
     "node",
     "nodes",
     "set_node_state",
+    "delete_node",
     "job",
     "jobs",
     "requeue",
@@ -167,6 +168,15 @@ class MemorySlurm(MemoryScheduler):
             self.give_reason(name, "")
         self._settle()
         self._raise("set_node_state", "after")
+
+    async def delete_node(self, name: str) -> None:
+        self._begin("delete_node", name)
+        if any(name in {*job.nodes, *job.completing} for job in self.job_table.values()):
+            raise SlurmError(f"delete node {name}: 500 Node has jobs")
+        if any(name in kept.nodes for kept in self.reservation_table.values()):
+            raise SlurmError(f"delete node {name}: 500 Node is in a reservation")
+        self.node_table.pop(name, None)
+        self._raise("delete_node", "after")
 
     async def job(self, job_id: int) -> SlurmJob:
         self._begin("job", job_id)

@@ -86,6 +86,7 @@ def job_view(job: MemoryJob) -> SlurmJob:
         name=job.name,
         partition="gpu",
         nodes=tuple(job.nodes or job.completing),
+        wanted_nodes=(job.wanted_node,) if job.wanted_node else (),
         restart_count=job.restart_count,
         batch=job.batch,
         requeue=job.requeue,

@@ -49,6 +49,8 @@ class SlurmJob:
     requeue: bool = True
     """The job's own Requeue setting (``--no-requeue`` makes it False)."""
     expedited: bool = False
+    wanted_nodes: tuple[str, ...] = ()
+    """The nodes that it names itself (``--nodelist``)."""
     state_reason: str = ""
     priority: int | None = None
     """0: it is held. None where it is not told."""
@@ -110,6 +112,10 @@ class Slurm(Protocol):
 
     async def set_node_state(self, name: str, states: Sequence[str], reason: str) -> None:
         """``["DOWN"]``, ``["DRAIN"]``, ``["UNDRAIN"]``, ``["RESUME"]`` or ``["IDLE"]``."""
+        ...
+
+    async def delete_node(self, name: str) -> None:
+        """Only a dynamic node without jobs that is in no reservation; one that isn't there is deleted already."""
         ...
 
     async def job(self, job_id: int) -> SlurmJob: ...

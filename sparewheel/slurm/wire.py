@@ -101,6 +101,7 @@ class JobRecord(msgspec.Struct):
     name: str = ""
     partition: str = ""
     nodes: str = ""
+    required_nodes: str | None = None
     restart_cnt: Numeric = None
     batch_flag: bool = False
     requeue: bool = False
@@ -126,6 +127,7 @@ class JobRecord(msgspec.Struct):
             name=self.name,
             partition=self.partition,
             nodes=expand(self.nodes),
+            wanted_nodes=expand(self.required_nodes or ""),
             restart_count=whole(self.restart_cnt) or 0,
             batch=self.batch_flag,
             requeue=self.requeue,

@@ -9,6 +9,7 @@ from sparewheel.kube.port import NODE, POD
 from sparewheel.remediation.decide.warm import reservation_name
 from sparewheel.remediation.stages.takeover import reserve
 from sparewheel.slurm.memory import MemoryNode
+from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
 from tests.support.fake_replacer import put_node
 from tests.support.play import playing, ready, spare_of, training
 from tests.support.world import POOL, SLURM_NAMESPACE, World, until
@@ -73,9 +74,66 @@ def spare_taint(world: World) -> str:
     return taint.get("value", "")
 
 
-async def test_switched_off_and_on_again_no_job_lands_on_the_spare_and_it_stands_by_once_more() -> None:
+def the_spares_worker_goes(world: World, spare: str) -> None:
+    """The worker set has one worker less; Slinky's preStop is its last word."""
+    world.warm = False
+    world.put_pool(warm_spares=False)
+    world.kube.drop(POD, spare, SLURM_NAMESPACE)
+    world._terminating(spare)
+
+
+async def test_switched_off_the_spares_slurm_node_goes_with_its_worker_and_comes_anew_when_switched_on() -> None:
     world = World(warm=True)
     async with playing(world):
+        await ready(world)
+        spare = spare_of(world)
+        world.slurm.fail(SlurmUnavailableError("away"), "delete_node")
+        the_spares_worker_goes(world, spare)
+        await until(lambda: spare not in world.slurm.node_table, 20)
+        assert not world.slurm.reservation_table
+        assert set(world.slurm.node_table) == set(world.worker_nodes()), "what is left serves"
+        world.warm = True
+        world.put_pool(warm_spares=True)
+        await until(lambda: reservation_name(spare) in world.slurm.reservation_table, 20)
+        await until(lambda: not world.slurm.node_table[spare].drain, 20)
+        assert spare_taint(world) == SPARE_WARM
+
+
+async def test_a_slurm_node_that_a_waiting_job_names_or_a_person_drained_stays() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        spare = spare_of(world)
+        named = world.submit(9, 1, wanted_node=spare)
+        the_spares_worker_goes(world, spare)
+        await until(lambda: not world.slurm.reservation_table, 20)
+        await asyncio.sleep(10)
+        assert (named.state, spare in world.slurm.node_table) == ("PENDING", True)
+        world.slurm.cancel(9)
+        world.slurm.give_reason(spare, "bad HBM, ask Kim")
+        world.put_pool(warm_spares=False, max_concurrent_replacements=3)
+        await asyncio.sleep(10)
+        assert spare in world.slurm.node_table
+
+
+async def test_where_slurm_keeps_the_node_the_look_ends_all_the_same() -> None:
+    world = World(warm=True)
+    async with playing(world):
+        await ready(world)
+        spare = spare_of(world)
+        world.slurm.fail(SlurmError("delete node: 500 Invalid node state"), "delete_node", times=99)
+        the_spares_worker_goes(world, spare)
+        await until(lambda: ("delete_node", (spare,)) in world.slurm.calls, 20)
+        await asyncio.sleep(30)
+        assert world.slurm.calls.count(("delete_node", (spare,))) == 1
+        assert spare in world.slurm.node_table
+
+
+async def test_switched_off_and_on_again_no_job_lands_on_the_spare_and_it_stands_by_once_more() -> None:
+    """Where Slurm keeps the spare's node meanwhile."""
+    world = World(warm=True)
+    async with playing(world):
+        world.slurm.fail(SlurmError("delete node: 500 Invalid node state"), "delete_node", times=99)
         await ready(world)
         job, spare = await training(world), spare_of(world)
         small = world.submit(9, 1)

@@ -13,7 +13,16 @@ from tests.support.world import World
 
 KUBE_WRITES = frozenset({"create", "replace", "merge_patch", "delete", "evict"})
 SLURM_WRITES = frozenset(
-    {"set_node_state", "requeue", "update_job", "submit_batch", "cancel_job", "put_reservation", "delete_reservation"}
+    {
+        "set_node_state",
+        "delete_node",
+        "requeue",
+        "update_job",
+        "submit_batch",
+        "cancel_job",
+        "put_reservation",
+        "delete_reservation",
+    }
 )
 REPLACER_WRITES = frozenset(
     {

@@ -57,7 +57,7 @@ class WorkerSet(ABC):
         for ordinal in range(self.workers):
             name = f"{POOL}-{ordinal}"
             if name not in have:
-                if self._pod_seen.pop(name, None):
+                if self._pod_seen.pop(name, None) and name in self.slurm.node_table:
                     self._terminating(name)
                 self._make_worker(name, now)
             elif not have[name]:

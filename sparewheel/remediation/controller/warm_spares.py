@@ -18,7 +18,7 @@ from sparewheel.capacity.nodes import boot_id_of, taints_of
 from sparewheel.capacity.plan import INCIDENT, pool_owner
 from sparewheel.remediation.controller.spare_tests import SpareTests, Standing
 from sparewheel.remediation.controller.state import State
-from sparewheel.remediation.decide.observations import PodView
+from sparewheel.remediation.decide.observations import PodView, SlurmNodeView
 from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.warm import (
     RESERVATION_PREFIX,
@@ -28,6 +28,7 @@ from sparewheel.remediation.decide.warm import (
     WarmAction,
     Worker,
     clearing_actions,
+    gone_for_good,
     left_drained,
     next_actions,
     place_of,
@@ -65,6 +66,8 @@ class WarmSpares:
     _drained: set[str] = field(default_factory=set[str])
     """Slurm nodes that are out of service as warm spares are, also where Slinky's reason stands over ours."""
     _said: dict[str, str] = field(default_factory=dict[str, str])
+    _stay: set[str] = field(default_factory=set[str])
+    """Slurm nodes that are no worker's any more and that Slurm does not delete."""
 
     def __post_init__(self) -> None:
         self._tests = SpareTests(self.ports, self._must_lead)
@@ -94,9 +97,11 @@ class WarmSpares:
         reserved = {one for one in kept if ours.fullmatch(one.removeprefix(RESERVATION_PREFIX))}
         nodes = [slurm_node_view(node) for node in await self.ports.slurm.nodes()]
         self._drained = remember_drained(self._drained, nodes)
-        out = any(left_drained(node, self._drained) for node in nodes if ours.fullmatch(node.name))
+        own = [node for node in nodes if ours.fullmatch(node.name)]
+        gone = await self._gone(pool, own)
+        out = any(left_drained(node, self._drained) for node in own if node.name not in self._stay)
         seated = [host for host in await self.ports.replacer.pool_hosts(pool) if self._taint(host) == SPARE_WARM]
-        if not reserved and not out and not seated:
+        if not reserved and not out and not seated and not gone:
             self._cold[name] = pool.metadata.generation
             self._rests.pop(name, None)
             return None
@@ -105,16 +110,43 @@ class WarmSpares:
             await self.ports.replacer.unseat(pool, host.spec.host)
         found = await self._workers(pool)
         members = {reservation_name(f"{pool.spec.node_set_ref.name}-{ordinal}") for ordinal in range(pool.spec.size)}
-        gone = sorted(reserved - members - {reservation_name(worker.name) for worker in found})
-        for reservation in gone:
+        lifted = sorted(reserved - members - {reservation_name(worker.name) for worker in found})
+        for reservation in lifted:
             self._must_lead()
             await self.ports.slurm.delete_reservation(reservation)  # of a worker that is no more
+        for node in gone:
+            await self._delete(node)
         todo = [(worker, action) for worker in found for action in clearing_actions(worker, self._drained)]
         for worker, action in todo:
             await self._do(worker, action)
         longer = min(2 * self._rests.get(name, LOOK_SECONDS), LONGEST_SECONDS)
-        self._rests[name] = LOOK_SECONDS if out or seated or gone or todo else longer
+        self._rests[name] = LOOK_SECONDS if out or seated or lifted or gone or todo else longer
         return self._rests[name]
+
+    async def _gone(self, pool: GpuPool, nodes: list[SlurmNodeView]) -> list[str]:
+        """Slurm nodes of workers that the pool had for its spares and has no more. A look-up that fails ends the look.
+
+        Slurm would show them as drained for ever. A worker of this name that is made later registers anew.
+        """
+        pods = await workers(self.ports.kube, pool)
+        struck = _in_hand(await self.state.incidents()).struck
+        if not gone_for_good(nodes, pods, pool.spec.size, struck, self._stay):
+            return []
+        jobs = [job for job in await self.ports.slurm.jobs() if "PENDING" in job.states]
+        named = {name for job in jobs for name in job.wanted_nodes}
+        return gone_for_good(nodes, pods, pool.spec.size, struck, self._stay | named)
+
+    async def _delete(self, name: str) -> None:
+        self._must_lead()
+        try:
+            await self.ports.slurm.delete_node(name)
+        except SlurmUnavailableError:
+            raise
+        except SlurmError as error:
+            self._stay.add(name)
+            log.warning("event=warm_left slurm_node=%s error=%s next=scontrol delete nodename=%s", name, error, name)
+        else:
+            log.info("event=warm slurm_node=%s action=delete place=gone", name)
 
     # ---------------------------------------------------------------- looking
     async def _workers(self, pool: GpuPool) -> list[Worker]:

@@ -138,6 +138,27 @@ def remember_drained(drained: Collection[str], nodes: Iterable[SlurmNodeView]) -
     return {node.name for node in nodes if left_drained(node, drained)}
 
 
+def gone_for_good(
+    nodes: Iterable[SlurmNodeView], pods: Iterable[PodView], size: int, struck: Collection[str], named: Collection[str]
+) -> list[str]:
+    """Of the pool's own Slurm nodes those that no worker will be again: the pool has all its workers without them.
+
+    ``struck``: in an open incident's hands. ``named``: by jobs that wait, which Slurm could not read again without
+    them. One that a person or Slurm took out of service for another reason stays.
+    """
+    there = {pod.hostname for pod in pods if pod.hostname}
+    if len(there) < size:
+        return []
+    kept = {*there, *struck, *named}
+    return sorted(node.name for node in nodes if node.name not in kept and _left_over(node))
+
+
+def _left_over(slurm: SlurmNodeView) -> bool:
+    silent = not slurm.registered or "DOWN" in slurm.states
+    ours = kept_out(slurm) or (bool(slurm.states & OUT) and moved_by_slinky(slurm.reason))
+    return silent and ours and not slurm.busy
+
+
 def kept_out(slurm: SlurmNodeView) -> bool:
     """Out of service by a word that only pools with warm spares give."""
     return bool(slurm.states & OUT) and slurm.reason.strip() in {REASON_REGISTERS, REASON_UNRESERVED}

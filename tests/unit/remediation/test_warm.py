@@ -22,6 +22,7 @@ from sparewheel.remediation.decide.warm import (
     WarmAction,
     Worker,
     clearing_actions,
+    gone_for_good,
     left_behind,
     next_actions,
     place_of,
@@ -199,3 +200,25 @@ def test_never_in_service_without_protection(
         assert slurm is not None
         assert slurm.states & OUT
         assert slurm.reason != "bad HBM"
+
+
+@pytest.mark.parametrize(
+    ("states", "reason", "gone"),
+    [
+        ({"IDLE", "DRAIN", "NOT_RESPONDING"}, "slurm-operator: Pod is terminating", True),
+        ({"DOWN", "DRAIN"}, REASON_REGISTERS, True),
+        ({"IDLE", "DRAIN"}, "slurm-operator: Pod is terminating", False),
+        ({"DOWN"}, "bad HBM, ask Kim", False),
+        ({"DOWN"}, "Not responding", False),
+        ({"IDLE", "NOT_RESPONDING"}, "slurm-operator: Pod is terminating", False),
+        ({"DOWN", "DRAIN", "COMPLETING"}, REASON_REGISTERS, False),
+    ],
+)
+def test_a_slurm_node_that_no_worker_will_be_again(states: set[str], reason: str, gone: bool) -> None:
+    """Silent, out of service by our word or Slinky's, and its pool has all its workers without it."""
+    node = SlurmNodeView("gpu-2", frozenset(states), reason)
+    pods = [worker(hostname=f"gpu-{ordinal}") for ordinal in range(2)]
+    assert gone_for_good([node], pods, 2, (), ()) == (["gpu-2"] if gone else [])
+    assert gone_for_good([node], pods[:1], 2, (), ()) == [], "a worker lacks: it may be made by this name"
+    assert gone_for_good([node], [*pods, worker(hostname="gpu-2")], 2, (), ()) == [], "its worker is still there"
+    assert gone_for_good([node], pods, 2, {"gpu-2"}, ()) == gone_for_good([node], pods, 2, (), {"gpu-2"}) == []
