@@ -9,7 +9,7 @@ with = $(PYTHON) -m lab.toolchain run $(1) --
 
 .PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-training test-lab bench bench-lab soak lint format policy \
 	lab-up lab-down lab-status lab-reset setup env requirements clean
-.PHONY: ci-preview ci-up ci-drift tools
+.PHONY: ci-preview ci-up ci-drift tools images
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,7 +53,7 @@ soak: ## Play 100,000 seeded schedules of faults and trouble in memory; SOAK="--
 lint: ## Check style, types, layers, dependencies, shell scripts and pipelines.
 	@$(call with,lint) python -m lab.toolchain.lint
 
-policy: ## Judge FILES (exported state, preview's JSON, manifests, a stack's file) by the rules of docs/policies.md.
+policy: ## Judge FILES (exported state, preview's JSON, manifests, a stack's file), or each stack's file, by docs/policies.md.
 	@$(call with,python) python -m policies $(FILES)
 
 ci-preview: ## Say what an up of STACK would do and what the policies say; comments on the request in a pipeline.
@@ -64,6 +64,9 @@ ci-up: ## Bring STACK up with the policies in the engine; goes on where an earli
 
 ci-drift: ## Check that STACK is as declared, in its state and in the cluster; tells ALERT_URL where it isn't.
 	@$(call with,stack) python -m pipelines drift --stack "$(STACK)"
+
+images: ## Build our images, push them to REGISTRY with TAG, and print the block for a stack's file (docker or podman).
+	@images/build.sh
 
 format: ## Rewrite the Python files in the project's style.
 	@$(call with,python) ruff format .

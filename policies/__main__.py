@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from policies import report
-from policies.files import judge_documents
+from policies.files import Judged, judge_documents
 from policies.read import ReadError, read_file
 from policies.settings import FILE, SettingsError
 
@@ -21,28 +21,43 @@ _err = Console(stderr=True, soft_wrap=True)
 
 
 def main(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="state, preview, manifests, stack's file")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="state, preview, manifests, stack's file")
+    ] = None,
     environment: Annotated[str, typer.Option(help="environment, where the files name none")] = "",
     settings: Annotated[Path, typer.Option(help="levels and exceptions")] = FILE,
     output: Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="table or json")] = "table",
 ) -> None:
     """Judge what a stack declares: `pulumi stack export`, `pulumi preview --json --show-sames`, manifests, a stack's
-    file; beside them the JSON of `sparewheel spares` and `sparewheel remediations`."""
+    file; beside them the JSON of `sparewheel spares` and `sparewheel remediations`. Without a file each stack's file is
+    judged by itself."""
+    groups = [files] if files else [[path] for path in sorted(settings.parent.glob("Pulumi.*.yaml"))]
     try:
-        judged = judge_documents([read_file(path) for path in files], environment, settings, datetime.now(UTC))
+        if not groups:
+            raise ReadError(f"there is no stack's file in {settings.parent}; name what is to be judged")
+        verdicts = [judge_documents(list(map(read_file, group)), environment, settings, _now()) for group in groups]
     except (ReadError, SettingsError) as error:
         _err.print(f"error: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(2) from None
+    for judged in verdicts:
+        _show(judged, output)
+    raise typer.Exit(int(any(judged.verdict.stops for judged in verdicts)))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _show(judged: Judged, output: str) -> None:
     verdict, name, count = judged.verdict, judged.environment, judged.resources
     if output == "json":
         _out.print_json(json.dumps(report.as_json(verdict, count, name, production=judged.production)))
-    else:
-        if verdict.findings:
-            _out.print(report.table(verdict))
-        for rule, why in verdict.not_judged:
-            _out.print(f"not judged: {rule}: {why}", markup=False, highlight=False)
-        _out.print(report.summary(verdict, count, name, production=judged.production), highlight=False)
-    raise typer.Exit(int(verdict.stops))
+        return
+    if verdict.findings:
+        _out.print(report.table(verdict))
+    for rule, why in verdict.not_judged:
+        _out.print(f"not judged: {rule}: {why}", markup=False, highlight=False)
+    _out.print(report.summary(verdict, count, name, production=judged.production), highlight=False)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ def checks() -> list[tuple[str, list[str]]]:
         ("deptry", ["deptry", "."]),
         ("actionlint", ["actionlint", "-color=false"]),
         ("GitLab's schema", ["check-jsonschema", *GITLAB]),
+        ("policies", [sys.executable, "-m", "policies"]),
     ]
     scripts = shell_scripts()
     return [*found, ("shellcheck", ["shellcheck", *scripts])] if scripts else found

@@ -109,3 +109,33 @@ def test_names_are_unique_and_sentences_end() -> None:
         assert (rule.check is None) != (rule.whole is None)
         assert rule.sentence.endswith("."), rule.name
         assert rule.level is not Level.DISABLED
+
+
+def stack_file(folder: Path, name: str, **config: Any) -> None:
+    (folder / f"Pulumi.{name}.yaml").write_text(
+        json.dumps({"config": {f"sparewheel:{k}": v for k, v in config.items()}})
+    )
+
+
+def test_without_a_file_each_stacks_file_is_judged_by_itself(tmp_path: Path) -> None:
+    place = settings(tmp_path)
+    stack_file(tmp_path, "try", users=[])
+    stack_file(tmp_path, "prod", users=[])
+    done = run("--settings", place)
+    assert done.exit_code == 0, done.output
+    assert "of prod, judged as production" in done.output
+    assert "of try, judged as development" in done.output
+    stack_file(tmp_path, "prod", slurm={"password": "CANARY"})
+    assert run("--settings", place).exit_code == 1
+    (tmp_path / "Pulumi.prod.yaml").write_text("a: [")
+    assert run("--settings", place).exit_code == 2
+
+
+def test_where_there_is_no_stacks_file_it_says_so(tmp_path: Path) -> None:
+    done = run("--settings", settings(tmp_path))
+    assert done.exit_code == 2
+    assert "there is no stack's file in" in done.output
+
+
+def test_the_files_that_are_here_keep_the_rules() -> None:
+    assert run().exit_code == 0
