@@ -7,7 +7,7 @@ PYTHON ?= python3
 # `with PROFILE` sets up a profile of the toolchain, then runs what follows inside it.
 with = $(PYTHON) -m lab.toolchain run $(1) --
 
-.PHONY: help demo test test-unit test-simulation test-components test-api test-pulumi test-training test-lab bench bench-lab soak lint format policy \
+.PHONY: help demo test test-unit test-simulation test-components test-pages test-api test-pulumi test-training test-lab bench bench-lab soak lint format policy \
 	lab-up lab-down lab-status lab-reset setup env requirements clean
 .PHONY: ci-preview ci-up ci-drift tools images
 
@@ -18,7 +18,8 @@ demo: ## Set up everything on this machine (root, Debian 12 or newer), then show
 	@$(call with,lab) python -m lab.demo
 
 test: ## Run every tier of the tests, with a summary line for each.
-	@$(call with,lab) python -m tests.tiers unit simulation components api pulumi training lab
+	@$(call with,pages) true
+	@$(call with,lab) python -m tests.tiers unit simulation components pages api pulumi training lab
 
 test-unit: ## Run the tests of pure code; no I/O, no set-up beyond Python.
 	@$(call with,python) python -m tests.tiers unit
@@ -28,6 +29,9 @@ test-simulation: ## Play whole incidents in memory: killed at every write, with 
 
 test-components: ## Run the tests of the Pulumi components against Pulumi's mocks.
 	@$(call with,python) python -m tests.tiers components
+
+test-pages: ## Look at the command line's pages in a real browser, by day and night, wide and narrow.
+	@$(call with,pages) python -m tests.tiers pages
 
 test-api: ## Run the tests that need a real etcd and API server.
 	@$(call with,api) python -m tests.tiers api
@@ -85,6 +89,7 @@ lab-reset: ## Cancel every job, delete every incident, and bring every host of t
 	@$(call with,lab) python -m lab reset
 
 setup: ## Do all the set-up and nothing else.
+	@$(call with,pages) true
 	@$(call with,lab) true
 
 tools: ## Set up only what pulumi and sparewheel need against a cluster of yours; no root, no data centre.

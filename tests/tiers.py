@@ -26,6 +26,7 @@ BUDGET_SECONDS = {
     "unit": 90,
     "simulation": 120,
     "components": 60,
+    "pages": 60,
     "api": 160,
     "pulumi": 230,
     "training": 130,
@@ -42,7 +43,7 @@ SIDE_BY_SIDE = {
 }
 """Tiers whose tests (or whose files of tests) share nothing: as many at once as the machine has cores."""
 WAITS = "lab"
-ONLY_PROCESSORS = ("unit", "simulation", "components")
+ONLY_PROCESSORS = ("unit", "simulation", "components", "pages")
 """Tiers without a wait and without a limit in seconds that a busy machine could break."""
 IDLE = ("sh", "-c", 'echo 19 > /proc/self/autogroup; exec chrt --idle 0 "$@"', "idle")
 """Runs what follows, in a session of its own, only while a processor has nothing else to do (sched(7): SCHED_IDLE,

@@ -27,6 +27,10 @@ PACKAGES = (
     "runc",  # built with seccomp, which a plain Go build has not
     "util-linux",  # nsenter, unshare, mount
 )
+BROWSER = (
+    "chromium-headless-shell",  # looks at the pages that the command line writes
+    "fonts-dejavu-core",  # letters to look at
+)
 SSHD_NOT_TO_BE_RUN = Path("/etc/ssh/sshd_not_to_be_run")
 EXPECTED_SECONDS = 60.0
 

@@ -29,6 +29,8 @@ def ensure(profile: str) -> Path:
             _announce([tool for tool in tools if tool.name not in chosen and not build.built(tool).exists()])
             for tool in tools:
                 build.link(tool.name, chosen.get(tool.name) or build.build(tool))
+    if profile == "pages":
+        debian.ensure(debian.BROWSER)
     if profile in ("stack", "pulumi", "bench", "lab"):
         if "pulumi-language-python" in chosen:
             plugins.ensure_machines_scripts(chosen["pulumi"])

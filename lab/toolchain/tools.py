@@ -185,6 +185,7 @@ _ACTIONLINT = Tool(
 
 PROFILES: dict[str, tuple[Tool, ...]] = {
     "python": (),
+    "pages": (),
     "lint": (_ACTIONLINT,),
     "stack": _PULUMI,
     "api": _API,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
+from sparewheel import __version__
 from sparewheel.cli.usage import PlainGroup
 
 MODULES: Final = {
@@ -16,19 +17,28 @@ MODULES: Final = {
     "remediations": "reports",
     "timeline": "reports",
     "why": "reports",
+    "report": "report",
     "plan": "plan",
+    "spares": "spares",
     "replace": "replace",
     "cancel": "cancel",
-    "breaker": "breaker",
     "host": "host",
+    "breaker": "breaker",
     "drill": "drill",
     "inject": "inject",
-    "pool": "pool",
-    "spares": "spares",
     "notify": "notify",
     "replay": "replay",
+    "pool": "pool",
 }
 """Commands in the order in which they are shown, and the module of ``commands`` that registers each."""
+
+
+EXAMPLES: Final = (
+    "Woken up? `sparewheel status`, then `sparewheel timeline NAME` of what is open.",
+    "A job stopped? `sparewheel why JOBID`.",
+    "A page for the morning: `sparewheel report --html week.html`.",
+    "What would it do? `sparewheel plan NODE` touches nothing.",
+)
 
 
 def app_of(modules: Iterable[str]) -> typer.Typer:
@@ -36,8 +46,9 @@ def app_of(modules: Iterable[str]) -> typer.Typer:
     app = typer.Typer(
         cls=PlainGroup,
         no_args_is_help=True,
-        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
         help="Asks and drives a Sparewheel cluster (KUBECONFIG).",
+        epilog="\n\n".join(EXAMPLES),
     )
     app.callback()(_root)
     for name in dict.fromkeys(modules):
@@ -45,7 +56,18 @@ def app_of(modules: Iterable[str]) -> typer.Typer:
     return app
 
 
-def _root() -> None:
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sparewheel {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """One command alone is a group too, so that it keeps its name."""
 
 
@@ -57,6 +79,8 @@ def every_command() -> typer.Typer:
 def needed(arguments: Sequence[str]) -> Iterable[str]:
     """The module of the command that is asked for: the others' imports would only take time. All where none is."""
     asked = arguments[0] if arguments else ""
+    if asked == "--version":
+        return []
     return [MODULES[asked]] if asked in MODULES else MODULES.values()
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, Literal, NoReturn, TypeVar
 
 import stamina
@@ -32,6 +33,11 @@ err = Console(stderr=True, soft_wrap=True)
 """Not wrapped: an error is one line, whose paths and addresses can be searched for and copied."""
 
 Output = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="table or json")]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="write a page to look at into FILE; - is standard output")
+]
+LOOK, ACT, TRY, SET_UP = "Look", "Act", "Try", "Set up"
+"""Panels of the help, in the order in which the commands stand there."""
 T = TypeVar("T")
 Item = TypeVar("Item", bound=ApiObject)
 
@@ -84,6 +90,18 @@ def read(resource: Resource, model: type[Item], body: Json) -> Item:
 def show(table: Table) -> None:
     """Print it whole: on a terminal that is too narrow its lines go on below rather than lose what stands there."""
     out.print(whole_words(table, out.width), crop=False)
+
+
+def write_page(file: Path, page: str) -> None:
+    """One file with nothing to fetch: it can be mailed, or put beside an incident's report."""
+    if str(file) == "-":
+        sys.stdout.write(page)
+        return
+    try:
+        file.write_text(page, "utf-8")
+    except OSError as error:
+        raise CommandError(f"{file} can't be written ({error.strerror}); name another file after --html") from None
+    out.print(f"Written to {file}; open it in a browser.", markup=False)
 
 
 def print_json(data: object) -> None:

@@ -8,6 +8,8 @@ from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.remediation import FenceKind, NodeStage, Remediation
 from sparewheel.remediation.decide.record import is_open, started
 
+STALE_HEARTBEATS = 4
+"""An agent that missed this many heartbeats is shown as silent."""
 _FENCES = {FenceKind.CORDON: "Cordoned", FenceKind.DRAIN: "Drained", FenceKind.JOBS: HostPhase.ACTIVE.value}
 """What a milder fence leaves of a node that serves; any other makes it Fenced."""
 

@@ -14,12 +14,10 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
-from sparewheel.cli.host_words import fenced, in_hand, incident_of, phase_words
+from sparewheel.cli.host_words import STALE_HEARTBEATS, fenced, in_hand, incident_of, phase_words
 from sparewheel.cli.timeline import Row
+from sparewheel.cli.week import Week
 from sparewheel.remediation.decide.spare_need import Need
-
-STALE_HEARTBEATS = 4
-"""An agent that missed this many heartbeats is shown as silent."""
 
 
 def age(since: datetime | None, now: datetime) -> str:
@@ -196,6 +194,29 @@ def _fences(found: dict[str, Any]) -> str:
     within = f" within the last {window} s" if window is not None else ""
     names = ", ".join(found.get("fenced_nodes", ()))
     return f"{found['fenced']} of {found['fence_limit']} fences used{within}{f': {names}' if names else ''}"
+
+
+def week(found: Week) -> Table:
+    """Some days in figures, one line for each."""
+    table = Table("what", "figure", title="The last days", title_justify="left", show_header=False)
+    table.add_row("since", f"{found.since:%Y-%m-%d %H:%M} UTC")
+    table.add_row("incidents", f"{found.incidents}: {found.healed} healed, {found.open} open, {found.failed} failed")
+    table.add_row("drills", str(found.drills))
+    lost = f", {found.jobs_lost} do not come back" if found.jobs_lost else ""
+    table.add_row("jobs hit", f"{found.jobs}: {found.jobs_resumed} train again{lost}")
+    for name, times in (("fenced", found.fenced), ("new step", found.resumed), ("node healed", found.closed)):
+        if times.count:
+            words = f"median {times.median:.1f} s, worst {times.worst:.1f} s of {times.count}"
+            table.add_row(f"fault to {name}", words)
+    for pool in found.pools:
+        use, need = pool.use, pool.need
+        limit = "" if use.per_window is None else f" of {use.per_window}"
+        claims = f"{use.claims}{limit} replaced within {use.window_seconds} s"
+        spares = f"{need.have} spares free, {need.needed} needed"
+        table.add_row(f"pool {pool.name}", f"{pool.active} of {pool.size} nodes, {spares}, {claims}")
+    state = "open" if found.breaker_open else "closed"
+    table.add_row("breaker", f"{state}, {found.fences} of {found.fence_limit} fences used")
+    return table
 
 
 def timeline(name: str, rows: Sequence[Row]) -> Table:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from sparewheel.api.base import format_time
 from sparewheel.api.names import NAMESPACE, POLICY_NAME
 from sparewheel.api.remediation_policy import Backlog, RemediationPolicy, RemediationPolicyStatus
-from sparewheel.cli.common import CommandError, Output, out, print_json, read, run
+from sparewheel.cli.common import ACT, CommandError, Output, out, print_json, read, run
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import REMEDIATION_POLICY, ConflictError, Json, NotFoundError
 from sparewheel.remediation.decide.breaker import closed, end_words
@@ -22,7 +22,7 @@ group = typer.Typer(help="After too many nodes were fenced at once, the rest is 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.add_typer(group, name="breaker")
+    app.add_typer(group, name="breaker", rich_help_panel=ACT)
 
 
 @group.callback(invoke_without_command=True)

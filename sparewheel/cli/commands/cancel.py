@@ -11,7 +11,7 @@ import typer
 from sparewheel.api.base import format_time
 from sparewheel.api.names import ANNOTATION_CANCEL, NAMESPACE
 from sparewheel.api.remediation import Remediation
-from sparewheel.cli.common import CommandError, checked_name, out, read, run
+from sparewheel.cli.common import ACT, CommandError, checked_name, out, read, run
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import REMEDIATION, Kube, NotFoundError
 from sparewheel.remediation.decide.cancel import past_recall
@@ -20,10 +20,13 @@ from sparewheel.remediation.decide.record import is_open
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(cancel)
+    app.command(rich_help_panel=ACT)(cancel)
 
 
-def cancel(name: str, reason: Annotated[str, typer.Option(help="why; stands in the record")]) -> None:
+def cancel(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    reason: Annotated[str, typer.Option(help="why; stands in the record")],
+) -> None:
     """Call the incident NAME off: what was not done yet is not done, what is ours on the node is taken back."""
 
     async def command(kube: KubeClient) -> None:

@@ -14,7 +14,20 @@ from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.cli import tables, timeline
 from sparewheel.cli.commands.inject import strike
-from sparewheel.cli.common import CommandError, all_of, checked_name, fail, node_body, out, run, show
+from sparewheel.cli.common import (
+    TRY,
+    CommandError,
+    Output,
+    all_of,
+    checked_name,
+    err,
+    fail,
+    node_body,
+    out,
+    print_json,
+    run,
+    show,
+)
 from sparewheel.clock import Clock, SystemClock
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, REMEDIATION, Kube, KubeError
@@ -31,7 +44,7 @@ Strike = Callable[[str], Awaitable[str]]
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(drill)
+    app.command(rich_help_panel=TRY)(drill)
 
 
 def drill(
@@ -41,6 +54,7 @@ def drill(
     limit: Annotated[float, typer.Option(min=1, help="seconds within which it must be healed")] = 300.0,
     pool: Annotated[str, typer.Option(help="choose a node of this pool")] = "",
     note: Annotated[bool, typer.Option("--note", help="write the result into the pool's status")] = False,
+    output: Output = "table",
 ) -> None:
     """A fault on purpose, end to end: detected, fenced, replaced, recorded. Exits 1 when it is not healed in time."""
     if note and not pool:
@@ -52,6 +66,9 @@ def drill(
 
         drilled = play(kube, SystemClock(), hit, node, limit, busy=busy, pool=pool)
         record = await (noted(kube, SystemClock(), pool, drilled) if note else drilled)
+        if output == "json":
+            print_json(timeline.as_json(record))
+            return
         show(tables.timeline(f"{record.metadata.name} · {record.spec.node}", timeline.rows(record)))
         out.print(record.status.message, markup=False)
         host = record.status.replacement.bad_host
@@ -86,7 +103,7 @@ async def play(
     chosen = await _choose(kube, clock, node, pool, busy=busy)
     known = [record.metadata.name for record in await all_of(kube, REMEDIATION, Remediation)]
     began = clock.monotonic_seconds()
-    out.print(f"Drill on node {chosen}: {await hit(chosen)}", markup=False)
+    err.print(f"Drill on node {chosen}: {await hit(chosen)}", markup=False, highlight=False)
     record: Remediation | None = None
     while clock.monotonic_seconds() - began <= limit_seconds:
         record = drill_of(await all_of(kube, REMEDIATION, Remediation), chosen, known)

@@ -15,7 +15,7 @@ from sparewheel.api.names import ANNOTATION_HOST_ANSWER, ANNOTATION_HOST_REQUEST
 from sparewheel.api.remediation import Remediation
 from sparewheel.capacity.requests import refusal
 from sparewheel.cli import tables
-from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run, show
+from sparewheel.cli.common import ACT, CommandError, Output, all_of, checked_name, out, print_json, read, run, show
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, REMEDIATION, Kube, NotFoundError
 
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     group.command("list")(host_list)
     group.command("release")(release)
     group.command("quarantine")(quarantine)
-    app.add_typer(group, name="host")
+    app.add_typer(group, name="host", rich_help_panel=ACT)
 
 
 def host_list(
@@ -50,7 +50,7 @@ def host_list(
 
 
 def release(
-    host: str,
+    host: Annotated[str, typer.Argument(metavar="HOST")],
     reason: Reason,
     clear_lemon: Annotated[
         bool, typer.Option("--clear-lemon", help="it struck too often; its cause was found")
@@ -72,7 +72,7 @@ def release(
     run(lambda kube: _ask(kube, checked_name(host), wish, wait))
 
 
-def quarantine(host: str, reason: Reason, wait: Wait = 60.0) -> None:
+def quarantine(host: Annotated[str, typer.Argument(metavar="HOST")], reason: Reason, wait: Wait = 60.0) -> None:
     """Take a spare out of use until it is released."""
     wish = HostRequest(verb=HostVerb.QUARANTINE, by=getpass.getuser(), time=datetime.now(UTC), reason=reason)
     run(lambda kube: _ask(kube, checked_name(host), wish, wait))

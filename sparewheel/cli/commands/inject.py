@@ -9,7 +9,7 @@ import typer
 
 from sparewheel.api.names import AGENT_APP_NAME, GPU_RESOURCE, LABEL_APP_NAME, NAMESPACE
 from sparewheel.api.node_health import NodeHealth
-from sparewheel.cli.common import CommandError, node_body, out, read, run
+from sparewheel.cli.common import TRY, CommandError, node_body, out, read, run
 from sparewheel.cli.pod_exec import in_pod
 from sparewheel.faults.asks import asks_for
 from sparewheel.kube.client import KubeClient
@@ -18,11 +18,11 @@ from sparewheel.kube.port import NODE_HEALTH, POD, Kube, NotFoundError
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(inject)
+    app.command(rich_help_panel=TRY)(inject)
 
 
 def inject(
-    fault: Annotated[str, typer.Argument(help="xid79, xid31, ...")],
+    fault: Annotated[str, typer.Argument(metavar="FAULT", help="xid79, xid31, ...")],
     node: Annotated[str, typer.Option(help="the node to hit")],
     gpu: Annotated[int, typer.Option(min=0, help="index of the GPU")] = 0,
     bite: Annotated[Literal["crash", "hang", "silent"], typer.Option(help="what its rank does")] = "crash",

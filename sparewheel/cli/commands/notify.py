@@ -14,7 +14,7 @@ from rich.text import Text
 
 from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, NAMESPACE, POLICY_NAME
 from sparewheel.api.remediation_policy import NotifyTest, RemediationPolicy
-from sparewheel.cli.common import CommandError, out, read, run, show
+from sparewheel.cli.common import TRY, CommandError, Output, out, print_json, read, run, show
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import REMEDIATION_POLICY, Kube, NotFoundError
 from sparewheel.remediation.decide.trial import request
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, help="Messages and their routes.")
     group.command(name="test")(send_test)
-    app.add_typer(group, name="notify")
+    app.add_typer(group, name="notify", rich_help_panel=TRY)
 
     @group.callback()
     def _() -> None:  # pyright: ignore[reportUnusedFunction] - keeps `test` a command of its own
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
 def send_test(
     route: Annotated[str, typer.Option(help="name of the route; without it, all of them")] = "",
     user: Annotated[str, typer.Option(help="whom the routes for owners tell")] = "",
+    output: Output = "table",
 ) -> None:
     """Send a test message over the real routes and say which were delivered. Exit 1 when one was not."""
 
@@ -44,8 +45,11 @@ def send_test(
         return await ask(kube, request(secrets.token_hex(8), route, user, getpass.getuser()))
 
     answer = run(command)
-    show(table(answer))
-    if not answer.results:
+    if output == "json":
+        print_json([result.model_dump(mode="json", by_alias=True) for result in answer.results])
+    else:
+        show(table(answer))
+    if not answer.results and output == "table":
         out.print("There is no route; add one under remediation.routes of the stack's file.")
     if not all(result.delivered for result in answer.results):
         raise typer.Exit(1)

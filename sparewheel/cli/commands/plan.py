@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from sparewheel.api.names import CONTROLLER_APP_NAME, LABEL_APP_NAME, NAMESPACE
 from sparewheel.cli import tables
-from sparewheel.cli.common import CommandError, Output, checked_name, node_body, print_json, run, show
+from sparewheel.cli.common import LOOK, CommandError, Output, checked_name, node_body, print_json, run, show
 from sparewheel.cli.pod_exec import in_pod
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import POD, Kube
@@ -19,10 +19,10 @@ MODULE = "sparewheel.remediation.controller"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(plan)
+    app.command(rich_help_panel=LOOK)(plan)
 
 
-def plan(node: str, output: Output = "table") -> None:
+def plan(node: Annotated[str, typer.Argument(metavar="NODE")], output: Output = "table") -> None:
     """What a replacement of NODE would do now: jobs hit, spare taken, what is in the way. Nothing is touched."""
 
     async def command(kube: KubeClient) -> None:

@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from sparewheel.cli.common import fail, out
+from sparewheel.cli.common import SET_UP, fail, out
 
 
 def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(no_args_is_help=True, help="GPU pools of an environment's stack file.")
     group.command("add")(pool_add)
-    app.add_typer(group, name="pool")
+    app.add_typer(group, name="pool", rich_help_panel=SET_UP)
 
 
 def pool_add(
-    name: str,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
     stack: Annotated[Path, typer.Option("--stack-file", "-f", help="the environment's Pulumi.<env>.yaml")],
     size: Annotated[int, typer.Option(min=1, help="nodes that take work")],
     spares: Annotated[int, typer.Option(min=0, help="nodes that stand by")] = 0,

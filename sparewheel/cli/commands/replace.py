@@ -10,17 +10,20 @@ import typer
 
 from sparewheel.api.base import format_time
 from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST, LABEL_POOL, LABEL_ROLE, ROLE_ACTIVE
-from sparewheel.cli.common import CommandError, node_body, out, run
+from sparewheel.cli.common import ACT, CommandError, node_body, out, run
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import NODE
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(replace)
+    app.command(rich_help_panel=ACT)(replace)
 
 
-def replace(node: str, reason: Annotated[str, typer.Option(help="why; stands in the record")] = "by hand") -> None:
+def replace(
+    node: Annotated[str, typer.Argument(metavar="NODE")],
+    reason: Annotated[str, typer.Option(help="why; stands in the record")] = "by hand",
+) -> None:
     """Have a node drained and replaced from spare capacity. Its jobs are requeued."""
 
     async def command(kube: KubeClient) -> None:

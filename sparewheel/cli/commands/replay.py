@@ -14,7 +14,7 @@ import typer
 
 from sparewheel.api.enums import Action
 from sparewheel.cli import log_files, overrides
-from sparewheel.cli.common import CommandError, Output, err, fail, out
+from sparewheel.cli.common import TRY, CommandError, Output, err, fail, out
 from sparewheel.cli.replay_tables import Found
 from sparewheel.faults.replay import Replay, ReplayedFault
 
@@ -23,7 +23,7 @@ PROGRESS_SECONDS = 2.0
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(replay)
+    app.command(rich_help_panel=TRY)(replay)
 
 
 def replay(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +16,21 @@ from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Remediation
 from sparewheel.cli import tables, timeline
 from sparewheel.cli.commands.plan import MODULE, controller
-from sparewheel.cli.common import CommandError, Output, all_of, checked_name, out, print_json, read, run, show
+from sparewheel.cli.common import (
+    LOOK,
+    CommandError,
+    Html,
+    Output,
+    all_of,
+    checked_name,
+    out,
+    print_json,
+    read,
+    run,
+    show,
+    write_page,
+)
+from sparewheel.cli.pages.incident import incident_page
 from sparewheel.cli.pod_exec import in_pod
 from sparewheel.cli.undelivered import undelivered, undelivered_json
 from sparewheel.kube.client import KubeClient
@@ -29,10 +43,10 @@ from sparewheel.remediation.decide.untouched import untouched_words
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(status)
-    app.command()(remediations)
-    app.command(name="timeline")(show_timeline)
-    app.command()(why)
+    app.command(rich_help_panel=LOOK)(status)
+    app.command(rich_help_panel=LOOK)(remediations)
+    app.command(name="timeline", rich_help_panel=LOOK)(show_timeline)
+    app.command(rich_help_panel=LOOK)(why)
 
 
 def status(output: Output = "table") -> None:
@@ -64,11 +78,23 @@ def status(output: Output = "table") -> None:
     run(command)
 
 
-def remediations(output: Output = "table") -> None:
+def remediations(
+    only_open: Annotated[bool, typer.Option("--open", help="only those that have not ended")] = False,
+    node: Annotated[str, typer.Option(metavar="NODE", help="only those of this node")] = "",
+    days: Annotated[float | None, typer.Option(min=0.01, help="only those of the last so many days")] = None,
+    output: Output = "table",
+) -> None:
     """All incidents, oldest first, and the messages about them that were not delivered."""
 
     async def command(kube: KubeClient) -> None:
-        records = await all_of(kube, REMEDIATION, Remediation)
+        since = None if days is None else datetime.now(UTC) - timedelta(days=days)
+        records = [
+            record
+            for record in await all_of(kube, REMEDIATION, Remediation)
+            if (is_open(record) or not only_open)
+            and node in {"", record.spec.node}
+            and (since is None or record.spec.fault.first_seen >= since)
+        ]
         if output == "json":
             print_json([record.to_wire() for record in records])
         elif records:
@@ -76,7 +102,8 @@ def remediations(output: Output = "table") -> None:
             show(tables.remediations(records, now))
             show_undelivered(records, now)
         else:
-            out.print("No remediation yet.")
+            chosen = only_open or node or days is not None
+            out.print("No remediation is like that." if chosen else "No remediation yet.")
 
     run(command)
 
@@ -88,7 +115,9 @@ def show_undelivered(records: Sequence[Remediation], now: datetime) -> None:
         show(found)
 
 
-def show_timeline(name: str, output: Output = "table") -> None:
+def show_timeline(
+    name: Annotated[str, typer.Argument(metavar="NAME")], html: Html = None, output: Output = "table"
+) -> None:
     """What happened in the incident NAME and how long each step took, in seconds after the fault."""
 
     async def command(kube: KubeClient) -> None:
@@ -96,6 +125,9 @@ def show_timeline(name: str, output: Output = "table") -> None:
             record = read(REMEDIATION, Remediation, await kube.get(REMEDIATION, checked_name(name), NAMESPACE))
         except NotFoundError:
             raise CommandError(f"there is no remediation {name}; `sparewheel remediations` lists them") from None
+        if html is not None:
+            write_page(html, incident_page(record, datetime.now(UTC)))
+            return
         if output == "json":
             print_json(timeline.as_json(record))
             return

@@ -11,7 +11,7 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.remediation import Remediation
 from sparewheel.cli import tables
-from sparewheel.cli.common import Output, all_of, out, print_json, run, show
+from sparewheel.cli.common import LOOK, Output, all_of, out, print_json, run, show
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, GPU_POOL, REMEDIATION
 from sparewheel.remediation.decide.spare_need import need_of_pool
@@ -19,7 +19,7 @@ from sparewheel.remediation.decide.spare_need import need_of_pool
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(spares)
+    app.command(rich_help_panel=LOOK)(spares)
 
 
 def spares(output: Output = "table") -> None:

@@ -6,7 +6,7 @@ is too small to heal: one node of one to four may always be replaced.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -56,24 +56,50 @@ def replacement_refused(
     """Empty when incident ``name`` may claim a spare now, else what it waits for."""
     others = [other for other in incidents if other.metadata.name != name]
     mine = [other for other in others if other.spec.pool == pool]
-    at_once = spec.max_concurrent_replacements
-    budget = spec.budget.model_copy(update={"at_once": min(at_once, spec.budget.at_once or at_once)})
-    refused = _over(budget, spec.size, mine, now, f"pool {pool}")
+    refused = _over(used(pool_budget(spec), spec.size, mine, now), f"pool {pool}")
     if refused or fleet is None:
         return refused
-    return _over(fleet.budget, fleet.gpu_nodes, others, now, "the fleet")
+    return _over(used(fleet.budget, fleet.gpu_nodes, others, now), "the fleet")
 
 
-def _over(budget: ReplacementBudget, of: int, others: Sequence[Remediation], now: datetime, whose: str) -> str:
-    holders = sorted(other.metadata.name for other in others if holds_slot(other))
-    limit = allowed(budget.at_once, budget.at_once_percent, of)
-    if limit is not None and len(holders) >= limit:
-        names = ", ".join(holders[:MAX_NAMES]) + (" ..." if len(holders) > MAX_NAMES else "")
-        return f"a replacement slot of {whose} ({len(holders)} of {limit} in use: {names})"
-    limit = allowed(budget.per_window, budget.per_window_percent, of)
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much of a budget is used; a limit is None where none is set."""
+
+    holders: tuple[str, ...]
+    """Incidents that hold a replacement slot."""
+    slots: int | None
+    claims: int
+    """Spares claimed within the window."""
+    per_window: int | None
+    window_seconds: int
+
+
+def pool_budget(spec: GpuPoolSpec) -> ReplacementBudget:
+    """The pool's own, with its ``max_concurrent_replacements`` in it."""
+    at_once = spec.max_concurrent_replacements
+    return spec.budget.model_copy(update={"at_once": min(at_once, spec.budget.at_once or at_once)})
+
+
+def used(budget: ReplacementBudget, of: int, incidents: Iterable[Remediation], now: datetime) -> Use:
+    """``of``: the GPU nodes that percent are of."""
+    listed = list(incidents)
     since = now - timedelta(seconds=budget.window_seconds)
-    claims = [claim for other in others if (claim := other.status.replacement.claimed_at) is not None]
-    recent = sum(claim > since for claim in claims)
-    if limit is not None and recent >= limit:
-        return f"the budget of {whose} ({recent} of {limit} replacements within {budget.window_seconds} s)"
+    claims = [claim for one in listed if (claim := one.status.replacement.claimed_at) is not None]
+    return Use(
+        holders=tuple(sorted(one.metadata.name for one in listed if holds_slot(one))),
+        slots=allowed(budget.at_once, budget.at_once_percent, of),
+        claims=sum(claim > since for claim in claims),
+        per_window=allowed(budget.per_window, budget.per_window_percent, of),
+        window_seconds=budget.window_seconds,
+    )
+
+
+def _over(use: Use, whose: str) -> str:
+    count = len(use.holders)
+    if use.slots is not None and count >= use.slots:
+        names = ", ".join(use.holders[:MAX_NAMES]) + (" ..." if count > MAX_NAMES else "")
+        return f"a replacement slot of {whose} ({count} of {use.slots} in use: {names})"
+    if use.per_window is not None and use.claims >= use.per_window:
+        return f"the budget of {whose} ({use.claims} of {use.per_window} replacements within {use.window_seconds} s)"
     return ""
