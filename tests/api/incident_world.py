@@ -49,9 +49,9 @@ from sparewheel.kube.port import (
 )
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.slurm.memory import MemoryJob, MemorySlurm
+from tests.support.job_reports import alive_on, report_step
 from tests.support.mortal import KUBE_WRITES, NOTIFIER_WRITES, REPLACER_WRITES, SLURM_WRITES, Life, Mortal
 from tests.support.receiver import Receiver
-from tests.support.world import alive_on, report_step
 
 NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 BEAT_SECONDS = 1.0

@@ -16,8 +16,8 @@ from sparewheel.kube.port import LEASE, NODE
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.decide.record import ended, started
 from tests.api.incident_world import SIZE, ApiWorld
+from tests.support.job_reports import reported_attempt
 from tests.support.mortal import Life
-from tests.support.world import reported_attempt
 
 pytestmark = pytest.mark.timeout(120)
 

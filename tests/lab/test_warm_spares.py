@@ -18,14 +18,14 @@ from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.remediation import Outcome
 from sparewheel.cli.timeline import zero
 from tests.lab.platform import GRACE_SECONDS, HEAL_SECONDS, Platform
+from tests.lab.warm import SAVE_SECONDS, node_of, pending, reserved, seconds_lost, spare_node, state_of
 
 pytestmark = pytest.mark.timeout(600)
+
 long = pytest.mark.skipif(
     "SPAREWHEEL_WARM_TESTS" not in os.environ,
     reason="ten minutes with the others of its kind; SPAREWHEEL_WARM_TESTS=1 runs it",
 )
-
-SAVE_SECONDS = 2
 RESUME_SECONDS = 6.0
 """The most that may pass from the save to the first new step."""
 CRASHED_SECONDS = 15.0
@@ -46,38 +46,6 @@ def platform(warm: Platform) -> Platform:
     restore(warm.paths)
     warm.inbox.messages.clear()
     return warm
-
-
-def spare_node(platform: Platform) -> str:
-    """The Slurm node that stands by."""
-    states = slurm(platform.paths, "sinfo -N -h -o '%N %T'").splitlines()
-    (name,) = {line.split()[0] for line in states if line.endswith(" maint")}
-    return name
-
-
-def node_of(platform: Platform, slurm_node: str) -> str:
-    return kubectl(platform.paths, "-n", "slurm", "get", "pod", slurm_node, "-o", "jsonpath={.spec.nodeName}")
-
-
-def state_of(platform: Platform, slurm_node: str) -> str:
-    """Empty where Slurm doesn't know it, which scontrol says on its standard output."""
-    text = slurm(platform.paths, f"scontrol show node {slurm_node} 2>&1 || true")
-    return text if "State=" in text else ""
-
-
-def reserved(platform: Platform, slurm_node: str) -> bool | None:
-    return True if f"sparewheel-spare-{slurm_node}" in slurm(platform.paths, "scontrol show res -o") else None
-
-
-def pending(platform: Platform, job: int) -> bool:
-    return platform.alice.job(job).state == "PENDING"
-
-
-def seconds_lost(platform: Platform, job: int, attempt: int = 1) -> float:
-    """From the last save to the first new step."""
-    first = platform.await_event(job, "first_step", attempt)
-    saved = [e["time"] for e in platform.events(job) if e["event"] == "saved" and e["attempt"] == attempt - 1]
-    return (datetime.fromisoformat(first["time"]) - datetime.fromisoformat(max(saved))).total_seconds()
 
 
 def test_a_lost_reservation_is_made_again_and_a_spare_takes_no_work(platform: Platform) -> None:

@@ -11,8 +11,9 @@ from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.remediation import Outcome
 from sparewheel.kube.port import NODE, POD
 from tests.support.fake_replacer import FakeHost, put_node
+from tests.support.job_reports import reported_attempt
 from tests.support.play import playing, training
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 
 def put_machine(world: World, number: int, *, cordoned: bool = False) -> None:

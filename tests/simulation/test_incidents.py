@@ -14,8 +14,9 @@ from sparewheel.kube.port import EVENT, POD, InvalidError, UnavailableError
 from sparewheel.remediation.decide.record import stage_record
 from sparewheel.slurm.port import SlurmUnavailableError
 from tests.support.fake_replacer import FakeHost
+from tests.support.job_reports import reported_attempt
 from tests.support.play import deletions, healed, playing, training, waits_for
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 
 # -------------------------------------------------------------------- the usual way
@@ -210,77 +211,6 @@ async def test_a_spare_that_is_not_fit_is_refused_and_the_next_one_taken() -> No
         assert world.record().status.replacement.refused_hosts == ["gpu-3"]
         assert world.record().status.replacement.spare_host == "gpu-4"
         assert world.capacity.hosts["gpu-3"].phase == "Quarantined"
-
-
-# -------------------------------------------------------------------- lost hosts
-async def test_a_lost_host_that_is_off_is_replaced_without_waiting_for_the_grace() -> None:
-    world = World(grace_seconds=100)
-    async with playing(world):
-        job = await training(world)
-        world.lose("gpu-1", power="off")
-        await until(lambda: bool(world.records()), 90)
-        assert world.record().spec.fault.code == "NODE_LOST"
-        await healed(world, 60)
-        await until(lambda: reported_attempt(job) == 1)
-        assert all("power_off=False" in what for verb, what in world.capacity.log if verb == "prove_off")
-
-
-async def test_a_lost_host_that_is_on_is_given_the_grace_and_then_switched_off() -> None:
-    world = World(grace_seconds=20)
-    async with playing(world):
-        await training(world)
-        world.lose("gpu-1", power="on")
-        await healed(world, 240)
-        record = world.record()
-        proven, struck = record.status.replacement.proven_off_at, record.status.owned.slurm_struck_at
-        assert proven is not None
-        assert struck is not None
-        assert (proven - struck).total_seconds() >= 20
-
-
-async def test_what_cannot_be_proven_off_is_never_forced() -> None:
-    """karpenter 2042, CAPI 2998: a repair that waits on a dead node; here it says what for."""
-    world = World(grace_seconds=10)
-    world.capacity.can_power = False
-    async with playing(world):
-        await training(world)
-        world.lose("gpu-1", power="unknown")
-        await until(lambda: "proof" in waits_for(world), 240)
-        await asyncio.sleep(120)
-        forced = [
-            call for call in world.kube.writes if call.verb == "delete" and (call.body or {}).get("graceSeconds") == 0
-        ]
-        assert forced == []
-        assert len(world.receiver.of("incident.waiting")) == 1
-        world.capacity.hosts["gpu-1"].power = "off"
-        await healed(world)
-
-
-async def test_a_silent_agent_with_a_living_kubelet_is_no_lost_node() -> None:
-    world = World()
-    async with playing(world):
-        await training(world)
-        world.silent.add("gpu-1")
-        await asyncio.sleep(300)
-        assert world.records() == []
-
-
-async def test_an_api_server_that_did_not_answer_makes_no_node_lost() -> None:
-    """aws-parallelcluster 4874: healthy nodes replaced because the control plane was slow."""
-    world = World()
-    async with playing(world):
-        await training(world)
-        for name in ("gpu-1", "gpu-2"):  # nobody could write while it was down
-            world.silent.add(name)
-            world.kube.dead_nodes.add(name)
-        world.kube.fail(UnavailableError("no answer"), times=100_000)
-        await asyncio.sleep(300)
-        world.kube.faults.clear()
-        await asyncio.sleep(3)
-        world.silent.clear()
-        world.kube.dead_nodes.clear()
-        await asyncio.sleep(120)
-        assert world.records() == []
 
 
 # -------------------------------------------------------------------- early crash, older Slurm, Slurm away

@@ -12,8 +12,9 @@ from sparewheel.api.names import ANNOTATION_REPLACE_REQUEST
 from sparewheel.api.remediation import NodeStage
 from sparewheel.kube.port import NODE
 from sparewheel.remediation.decide.record import ended
+from tests.support.job_reports import reported_attempt
 from tests.support.mortal import Life, mortal_controller
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 Scenario = Literal["fault", "crashed", "lost", "manual"]
 

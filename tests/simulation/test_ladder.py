@@ -11,10 +11,11 @@ from sparewheel.api.ladder import RungResult
 from sparewheel.api.remediation import FenceKind, NodeStage, Outcome
 from sparewheel.kube.port import NODE, POD
 from sparewheel.remediation.decide.record import ended, started
+from tests.support.job_reports import reported_attempt
 from tests.support.ladder_play import REBOOT, RESET, in_service, ladder_world, no_spare, put_policy, taken
 from tests.support.node_helpers import Helpers
 from tests.support.play import deletions, healed, playing, training, waits_for
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 
 # -------------------------------------------------------------------- each rung

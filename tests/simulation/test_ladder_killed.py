@@ -12,10 +12,11 @@ from sparewheel.api.enums import NodeActionKind
 from sparewheel.api.faults import Action
 from sparewheel.api.ladder import LadderRule, Rung, RungResult
 from sparewheel.api.names import ANNOTATION_NODE_ACTION
+from tests.support.job_reports import reported_attempt
 from tests.support.ladder_play import REBOOT, RESET, ladder_world
 from tests.support.mortal import Life, mortal_controller
 from tests.support.node_helpers import Helpers
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 SHORT = LadderRule(rungs=[Rung(kind=RESET, timeout_seconds=30), Rung(kind=REBOOT, timeout_seconds=75)])
 Ends = Literal["reset", "reboot", "replace"]

@@ -14,10 +14,11 @@ from sparewheel.api.remediation import Outcome
 from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import NODE, InvalidError, Json
+from tests.support.job_reports import reported_attempt
 from tests.support.ladder_play import REBOOT, RESET, in_service, ladder_world, no_spare, taken
 from tests.support.node_helpers import Helpers
 from tests.support.play import healed, playing, training
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 
 # -------------------------------------------------------------------- helpers that don't help

@@ -11,7 +11,8 @@ import pytest
 from sparewheel.kube.lease_object import holder_in
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import LEASE, UnavailableError
-from tests.support.world import NAMESPACE, World, reported_attempt, until
+from tests.support.job_reports import reported_attempt
+from tests.support.world import NAMESPACE, World, until
 
 pytestmark = pytest.mark.looptime
 TIME_OUT_SECONDS = 15.0

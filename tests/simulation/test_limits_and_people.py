@@ -17,8 +17,9 @@ from sparewheel.remediation.decide.breaker import closed
 from sparewheel.remediation.decide.budget import holds_slot
 from sparewheel.remediation.decide.record import ended, stage_record, started
 from tests.support.fake_replacer import FakeHost, put_node
+from tests.support.job_reports import reported_attempt
 from tests.support.play import deletions, healed, playing, training, waits_for
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 
 # -------------------------------------------------------------------- limits

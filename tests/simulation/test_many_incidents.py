@@ -8,8 +8,9 @@ from collections import Counter
 from sparewheel.api.remediation import NodeStage, Outcome
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.remediation.decide.record import ended
+from tests.support.job_reports import reported_attempt
 from tests.support.play import playing
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 STRUCK = 16
 

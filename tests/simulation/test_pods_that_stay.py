@@ -11,8 +11,9 @@ from sparewheel.api.base import format_time
 from sparewheel.api.remediation import NodeStage
 from sparewheel.kube.port import NODE, POD
 from sparewheel.remediation.decide.record import stage_record, started
+from tests.support.job_reports import reported_attempt
 from tests.support.play import healed, playing, training
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 DEADLINE_SECONDS = 60
 

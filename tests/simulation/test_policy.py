@@ -14,8 +14,9 @@ from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.api.routes import WebhookRoute
 from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import NODE, REMEDIATION, UnavailableError
+from tests.support.job_reports import reported_attempt
 from tests.support.play import deletions, playing, training, waits_for
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 
 def put_rules(world: World, *rules: FaultPolicy) -> None:

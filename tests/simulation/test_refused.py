@@ -13,10 +13,11 @@ from sparewheel.kube.port import POD, InvalidError
 from sparewheel.remediation.decide import spares
 from sparewheel.remediation.decide.record import started
 from sparewheel.remediation.decide.spares import SILENT_SECONDS
+from tests.support.job_reports import reported_attempt
 from tests.support.ladder_play import ladder_world
 from tests.support.node_helpers import Helpers
 from tests.support.play import healed, playing, training, waits_for
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 REFUSAL = "host {host}: the provider answered 403; check its key"
 

@@ -11,8 +11,9 @@ from sparewheel.api.remediation import Outcome, Trigger
 from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.kube.port import NODE, POD, UnavailableError
 from tests.support.fake_replacer import FakeHost, put_node
+from tests.support.job_reports import reported_attempt
 from tests.support.play import healed, playing, training
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 
 async def test_a_node_removed_while_it_waits_for_a_spare_is_replaced_when_one_appears() -> None:

@@ -15,8 +15,9 @@ from sparewheel.remediation.decide.job_records import struck_again
 from sparewheel.slurm.memory import MemorySlurm
 from sparewheel.slurm.memory_objects import MemoryJob
 from tests.support.fake_replacer import FakeHost
+from tests.support.job_reports import reported_attempt
 from tests.support.play import healed, playing, ready, spare_of, training
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 
 def of_the_spare(world: World) -> list[dict[str, Any]]:

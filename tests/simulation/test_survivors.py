@@ -9,8 +9,9 @@ from sparewheel.api.remediation import Outcome
 from sparewheel.kube.port import NODE, REMEDIATION
 from sparewheel.remediation.decide.survivors import HELD, NO_SPARE, hold_name
 from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
+from tests.support.job_reports import reported_attempt
 from tests.support.play import healed, playing, training
-from tests.support.world import World, reported_attempt, until
+from tests.support.world import World, until
 
 
 def held(world: World) -> set[str]:

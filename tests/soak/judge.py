@@ -17,7 +17,7 @@ from sparewheel.kube.port import NODE
 from sparewheel.remediation.decide.deliveries import queued
 from sparewheel.remediation.decide.record import is_open, stage_record
 from tests.soak.world import SoakWorld
-from tests.support.world import reported_attempt
+from tests.support.job_reports import reported_attempt
 
 
 def unfinished(world: SoakWorld) -> list[str]:

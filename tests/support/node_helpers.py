@@ -12,7 +12,8 @@ from sparewheel.api.faults import Action
 from sparewheel.api.names import ANNOTATION_NODE_ACTION
 from sparewheel.api.node_health import NodeAction
 from sparewheel.kube.port import NODE, NODE_HEALTH, Json
-from tests.support.world import World, alive_on
+from tests.support.job_reports import alive_on
+from tests.support.world import World
 
 BOOT_SECONDS = 30.0
 MENDS = {

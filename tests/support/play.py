@@ -10,7 +10,8 @@ from typing import Any
 from sparewheel.api.remediation import Outcome
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.slurm.memory import MemoryJob
-from tests.support.world import World, reported_attempt, until
+from tests.support.job_reports import reported_attempt
+from tests.support.world import World, until
 
 
 @asynccontextmanager

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Protocol
 
 from sparewheel.api.base import ObjectMeta, format_time
@@ -33,11 +32,11 @@ from sparewheel.remediation.controller.loop import Controller
 from sparewheel.slurm.memory import MemoryJob, MemorySlurm
 from tests.support.clocks import LoopClock
 from tests.support.fake_replacer import FakeHost, FakeReplacer, put_node
+from tests.support.job_reports import alive_on, report_step
 from tests.support.receiver import Receiver
 from tests.support.worker_set import POOL, SLURM_NAMESPACE, WorkerSet
 
 HEARTBEAT_SECONDS = 2.0
-STEP_AFTER_START_SECONDS = 1.5
 
 
 class NodeHelpers(Protocol):
@@ -271,32 +270,3 @@ async def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 - the world has no event for everything
             await asyncio.sleep(0.1)
-
-
-def alive_on(slurm: MemorySlurm, name: str) -> list[int]:
-    """Jobs with processes on the node."""
-    jobs = slurm.job_table.values()
-    there = {job.job_id for job in jobs if name in job.completing or (job.state == "RUNNING" and name in job.nodes)}
-    now = slurm.clock.monotonic_seconds()
-    left = slurm.node_table[name].left if name in slurm.node_table else {}
-    return sorted(there | {job for job, until in left.items() if until > now})
-
-
-def reported_attempt(job: MemoryJob) -> int:
-    """The attempt whose first step the job has reported; -1 before any."""
-    return int(json.loads(job.extra)["sparewheel"]["attempt"]) if job.extra else -1
-
-
-def report_step(job: MemoryJob, now: datetime) -> None:
-    """The training reports its first step a while after its start."""
-    if job.state != "RUNNING" or job.start_time is None or reported_attempt(job) == job.restart_count:
-        return
-    if now >= job.start_time + timedelta(seconds=STEP_AFTER_START_SECONDS):
-        first = 100 * job.restart_count + 1
-        report = {
-            "attempt": job.restart_count,
-            "resumed_from_step": first - 1 if job.restart_count else None,
-            "first_step": first,
-            "first_step_time": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        }
-        job.extra = json.dumps({"sparewheel": report})

@@ -2,108 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sparewheel.agent.api import ApiError
-from sparewheel.agent.devices import DeviceFiles
-from sparewheel.agent.kernel_log import KmsgFile, open_kernel_log
-from sparewheel.agent.loop import Agent, Pace
-from sparewheel.agent.node import NodeWriter
-from sparewheel.agent.node_state import NodeStateFile
-from sparewheel.agent.processes import job_processes
-from sparewheel.agent.report import condition
-from sparewheel.agent.watcher import Watcher
-from sparewheel.api.node_health import NodeHealth, NodeHealthStatus
-
-START = datetime(2026, 1, 2, tzinfo=UTC)
-XID_79 = "3,{seq},{us},-;NVRM: Xid (PCI:0000:17:00): 79, pid=4, name=python3, GPU has fallen off the bus.\n"
-
-
-class RecordingApi:
-    """Keeps NodeHealth as an API server would; ``down`` makes every request fail."""
-
-    def __init__(self) -> None:
-        self.health: dict[str, Any] | None = None
-        self.conditions: list[dict[str, Any]] = []
-        self.events: dict[str, dict[str, Any]] = {}
-        self.down = False
-        self.node_uid = "uid-1"
-
-    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
-        if self.down:
-            raise ApiError("no answer")
-        if path == "/api/v1/nodes/gpu-1":
-            return {"metadata": {"name": "gpu-1", "uid": self.node_uid}}
-        if path.endswith("/nodes/gpu-1/status"):
-            self.conditions.append(body["status"]["conditions"][0])
-        elif path.endswith("/events"):
-            if body["metadata"]["name"] in self.events:
-                raise ApiError("exists", 409)
-            self.events[body["metadata"]["name"]] = body
-        elif method == "GET":
-            if self.health is None:
-                raise ApiError("not found", 404)
-            return self.health
-        elif method == "POST":
-            self.health = body
-        elif self.health is None:
-            raise ApiError("not found", 404)
-        else:
-            self.health = {**self.health, **body, "metadata": {**self.health["metadata"], **body.get("metadata", {})}}
-        return None
-
-    @property
-    def status(self) -> NodeHealthStatus:
-        assert self.health is not None
-        return NodeHealth.from_wire(self.health).status
-
-
-class Host:
-    """A host root with eight GPUs, a kernel log, and an agent that can be restarted."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.api = RecordingApi()
-        (root / "dev").mkdir()
-        for gpu in range(8):
-            (root / "dev" / f"nvidia{gpu}").touch()
-        (root / "dev/nvidiactl").touch()
-        (root / "proc").mkdir()
-        self.log = root / "kmsg"
-        self.log.touch()
-        self.seconds = 0.0
-        self.boot_id = "boot-a"
-        self.start()
-
-    def start(self, **options: Any) -> None:
-        watcher = Watcher(
-            kernel_log=open_kernel_log(self.log),
-            gpus=DeviceFiles(self.root),
-            host_root=self.root,
-            boot_id=self.boot_id,
-            expected_gpus=options.get("expected_gpus"),
-            overrides=options.get("overrides", {}),
-            allow_drills=options.get("allow_drills", False),
-        )
-        mark = NodeStateFile(self.root / "run/node-state", dry_run=False)
-        self.agent = Agent(watcher, NodeWriter(self.api, "gpu-1"), version="1", pace=Pace(), node_state=mark)
-
-    def write(self, text: str, seq: int = 1) -> None:
-        with self.log.open("a") as file:
-            file.write(text.format(seq=seq, us=int(self.seconds * 1e6)))
-
-    def turn(self, seconds: float = 1.0) -> None:
-        self.seconds += seconds
-        self.agent.tick(START + timedelta(seconds=self.seconds), self.seconds)
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(tmp_path)
+from sparewheel.agent.kernel_log import KmsgFile
+from tests.support.agent_host import START, XID_79, Host
 
 
 def test_a_node_registered_anew_carries_the_condition_too(host: Host) -> None:
@@ -241,58 +146,6 @@ def test_a_report_that_somebody_deleted_is_written_anew_with_its_faults(host: Ho
     assert [fault.code for fault in host.api.status.faults] == ["XID 79"]
 
 
-def test_processes_of_jobs_are_counted_by_job(tmp_path: Path) -> None:
-    for pid, environment in {
-        "1": b"",
-        "7": b"A=b\0SLURM_JOB_ID=42\0",
-        "8": b"SLURM_JOB_ID=42",
-        "9": b"XSLURM_JOB_ID=3",
-    }.items():
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "environ").write_bytes(environment)
-    (tmp_path / "10").mkdir()
-    (tmp_path / "version").touch()
-    found = job_processes(tmp_path)
-    assert (found.jobs, found.pids) == ({42: 2}, {"1", "7", "8", "9", "10"})
-    assert job_processes(tmp_path, {"7"}).jobs == {42: 1}
-
-
-def job_runs(host: Host, job: int) -> Path:
-    folder = host.root / "proc/77"
-    folder.mkdir()
-    (folder / "environ").write_bytes(f"SLURM_JOB_ID={job}".encode())
-    return folder
-
-
-def test_a_job_that_was_there_between_two_heartbeats_is_told_with_the_fault_that_ended_it(host: Host) -> None:
-    host.turn()
-    folder = job_runs(host, 42)
-    host.turn(2)
-    (folder / "environ").unlink()
-    folder.rmdir()
-    host.turn(2)
-    assert host.api.status.jobs == []
-    host.write(XID_79)
-    host.turn(0.1)
-    assert [job.job_id for job in host.api.status.jobs] == [42]
-    host.turn(1)
-    assert [(job.job_id, job.processes) for job in host.api.status.jobs] == [(42, 0)]
-    for _ in range(40):
-        host.turn()
-    assert host.api.status.jobs == []
-
-
-def test_jobs_once_seen_survive_a_look_that_fails(host: Host) -> None:
-    job_runs(host, 42)
-    host.turn()
-    (host.root / "proc").rename(host.root / "noproc")
-    host.turn(5)
-    (host.root / "proc").mkdir()
-    host.turn(5)
-    host.turn(5)
-    assert [(job.job_id, job.processes) for job in host.api.status.jobs] == [(42, 0)]
-
-
 def test_a_shorter_or_new_log_file_is_read_from_its_start(tmp_path: Path) -> None:
     path = tmp_path / "kmsg"
     log = KmsgFile(path)
@@ -305,10 +158,3 @@ def test_a_shorter_or_new_log_file_is_read_from_its_start(tmp_path: Path) -> Non
     assert log.read_lines() == ["bc"]
     path.write_text("d\n")
     assert log.read_lines() == ["d"]
-
-
-def test_jobs_that_could_not_be_read_are_unknown_not_none(host: Host) -> None:
-    (host.root / "proc").rename(host.root / "noproc")
-    host.turn()
-    assert host.api.status.jobs_observed_time is None
-    assert condition(host.agent._watcher.seen)[0] == "True"  # pyright: ignore[reportPrivateUsage]

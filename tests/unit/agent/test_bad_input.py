@@ -18,7 +18,7 @@ from sparewheel.agent.kernel_log import CHUNK_BYTES, READ_BYTES, KmsgFile
 from sparewheel.agent.node import NodeWriter
 from sparewheel.api.enums import Action, FaultSource, Severity
 from sparewheel.faults.classify import OpenFault
-from tests.unit.agent.test_agent import START, XID_79, Host
+from tests.support.agent_host import START, XID_79, Host
 
 XID = "3,{seq},0,-;NVRM: Xid (PCI:0000:17:00): "
 

@@ -17,8 +17,8 @@ from sparewheel.agent.report import condition
 from sparewheel.agent.watcher import Watcher
 from sparewheel.api.enums import Action, FaultSource
 from sparewheel.faults.classify import OpenFault
+from tests.support.agent_host import START, XID_79
 from tests.unit.agent.nvml_fake import FakeGpus
-from tests.unit.agent.test_agent import START, XID_79
 
 GPU_0 = "0000:17:00"
 

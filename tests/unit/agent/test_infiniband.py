@@ -16,8 +16,8 @@ from sparewheel.agent.link_changes import FLAPS_AN_HOUR, SYMBOL_ERRORS_AN_HOUR, 
 from sparewheel.agent.report import condition
 from sparewheel.agent.watcher import Watcher
 from sparewheel.faults.findings import Finding
+from tests.support.agent_host import START
 from tests.unit.agent.nvml_fake import FakeGpus
-from tests.unit.agent.test_agent import START
 
 ACTIVE, INIT, ARMED, DOWN = (4, 5), (2, 5), (3, 5), (1, 2)
 DISABLED = (1, 3)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sparewheel.api.enums import Action
+from tests.support.agent_host import Host, RecordingApi
 from tests.support.kernel_logs import FORMS, render
-from tests.unit.agent.test_agent import Host, RecordingApi
 
 XID = "3,{seq},{us},-;NVRM: Xid (PCI:"
 OFF_BUS = "3,{seq},{us},-;NVRM: GPU 0000:17:00.0: GPU has fallen off the bus.\n"

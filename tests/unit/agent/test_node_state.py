@@ -13,7 +13,7 @@ from sparewheel.agent.node_state import NodeStateFile, node_state_line
 from sparewheel.agent.report import Seen
 from sparewheel.api.enums import Action, FaultSource, Severity
 from sparewheel.faults.classify import OpenFault
-from tests.unit.agent.test_agent import START, XID_79, Host
+from tests.support.agent_host import START, XID_79, Host
 
 
 def seen(action: Action | None = None, gpus: int | None = 8) -> Seen:

@@ -10,7 +10,13 @@ from lab.standins.crusoe.cloud import Play
 from sparewheel.kube.memory import MemoryKube
 from tests.support.crusoe_scene import Scene
 from tests.support.crusoe_yard import crusoe_yard
+from tests.support.driver_cluster import Cluster, played
 from tests.support.pool_world import World, new_world
+
+
+@pytest.fixture
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return played(monkeypatch)
 
 
 @pytest.fixture

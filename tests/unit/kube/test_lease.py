@@ -6,79 +6,17 @@ import asyncio
 import itertools
 import random
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import pytest
 
-from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, WhileWaiting, held
-from sparewheel.kube.lease_object import Holder, holder_of
+from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, held
+from sparewheel.kube.lease_object import holder_of
 from sparewheel.kube.memory import MemoryKube
-from sparewheel.kube.memory_faults import Call
-from sparewheel.kube.port import LEASE, InvalidError, Json, Resource, UnavailableError
+from sparewheel.kube.port import LEASE, InvalidError, UnavailableError
 from tests.support.clocks import LoopClock
+from tests.support.lease_members import SPACE, CutKube, Member
 
 pytestmark = pytest.mark.looptime
-
-SPACE = "sparewheel"
-
-
-@dataclass
-class Member:
-    """One candidate with its own connection to the shared server."""
-
-    server: MemoryKube
-    identity: str
-    clock: LoopClock = field(default_factory=LoopClock)
-    reign: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-    handle: LeaseHandle | None = None
-    lost: bool = False
-    waited_for: list[Holder] = field(default_factory=list[Holder])
-
-    async def run(self, work_seconds: float = 1e6) -> None:
-        started = None
-        try:
-            async with held(
-                self.server,
-                "l",
-                SPACE,
-                self.identity,
-                self.clock,
-                version="1",
-                while_waiting=WhileWaiting(self.waited_for.append),
-            ) as handle:
-                self.handle = handle
-                started = self.clock.monotonic_seconds()
-                await self.clock.sleep(work_seconds)
-        except LeaseLostError:
-            self.lost = True
-        finally:
-            if started is not None:
-                self.reign.append((started, self.clock.monotonic_seconds()))
-
-
-class CutKube(MemoryKube):
-    """A member's view of a shared server through a line that can be cut or hang."""
-
-    def __init__(self, server: MemoryKube) -> None:
-        super().__init__(clock=server.clock)
-        self._objects, self.server = server._objects, server
-        self.cut = False
-        self.hang = False
-
-    async def _begin(self, call: Call) -> None:
-        hung_at = self.clock.monotonic_seconds()
-        while self.hang and self.clock.monotonic_seconds() < hung_at + 15:  # noqa: ASYNC110  # the client's time-out
-            await asyncio.sleep(0.25)
-        if self.cut or self.hang:
-            raise UnavailableError("line cut")
-        self._version = self.server._version
-        await super()._begin(call)
-
-    def _store(self, resource: Resource, key: tuple[str, str], body: Json, existing: Json | None) -> Json:
-        self._version = self.server._version
-        stored = super()._store(resource, key, body, existing)
-        self.server._version = self._version
-        return stored
 
 
 async def test_a_given_back_lease_is_taken_at_once() -> None:
@@ -242,75 +180,3 @@ async def test_a_cancel_while_the_lease_is_given_back_stays_a_cancel(turns: int)
     task.cancel()
     await asyncio.wait({task}, timeout=5)
     assert task.cancelled()
-
-
-class SlowKube(MemoryKube):
-    """Whose answers take their time, request by request; after the last of them it is quick."""
-
-    def __init__(self, *, verb: str, seconds: list[float]) -> None:
-        super().__init__(clock=LoopClock())
-        self.verb, self.seconds = verb, seconds
-
-    async def _begin(self, call: Call) -> None:
-        if call.verb == self.verb and self.seconds:
-            await asyncio.sleep(self.seconds.pop(0))
-        await super()._begin(call)
-
-
-async def test_a_renewal_that_hangs_is_no_loss_while_the_next_is_answered() -> None:
-    """A dead connection: the client's own time-out is longer than the Lease."""
-    server = SlowKube(verb="replace", seconds=[15.0])
-    member = Member(server, "a")
-    await member.run(30)
-    assert not member.lost
-    assert member.reign[0][1] - member.reign[0][0] >= 30
-
-
-async def test_a_server_that_answers_slowly_renews_all_the_same() -> None:
-    server = SlowKube(verb="replace", seconds=[2.5] * 40)
-    member = Member(server, "a")
-    await member.run(30)
-    assert not member.lost
-
-
-async def test_renewals_that_all_hang_end_the_reign_in_time() -> None:
-    server = SlowKube(verb="replace", seconds=[15.0] * 40)
-    member = Member(server, "a")
-    await member.run(30)
-    assert member.lost
-    assert member.reign[0][1] - member.reign[0][0] <= 6
-
-
-async def test_a_look_that_hangs_does_not_keep_a_successor_waiting() -> None:
-    server = SlowKube(verb="get", seconds=[])
-    first, second = Member(server, "a"), Member(server, "b")
-    task = asyncio.create_task(first.run(10))
-    await asyncio.sleep(5)
-    waiting = asyncio.create_task(second.run(1))
-    await asyncio.sleep(4.8)
-    server.seconds = [15.0]
-    await asyncio.gather(task, waiting)
-    assert second.reign[0][0] - first.reign[0][1] <= 7
-
-
-async def test_a_lease_that_was_taken_and_the_answer_lost_is_held_at_once() -> None:
-    server = MemoryKube(clock=LoopClock())
-    server.fail(UnavailableError("answer lost"), "create", LEASE, when="after")
-    member = Member(server, "a")
-    await member.run(10)
-    assert member.reign[0][0] <= 1
-
-
-@pytest.mark.parametrize("how", ["refused", "hangs"])
-async def test_a_look_that_is_not_answered_is_told(how: str) -> None:
-    """Whoever takes the lead right after an outage must know that there was one."""
-    server = SlowKube(verb="get", seconds=[100.0] if how == "hangs" else [])
-    if how == "refused":
-        server.fail(UnavailableError("no answer"), "get", LEASE, times=3)
-    silences: list[float] = []
-    clock = LoopClock()
-    told = WhileWaiting(silence=lambda: silences.append(clock.monotonic_seconds()))
-    began = clock.monotonic_seconds()
-    async with held(server, "l", SPACE, "a", clock, version="1", while_waiting=told):
-        assert len(silences) == (1 if how == "hangs" else 3)
-        assert clock.monotonic_seconds() - began <= 7

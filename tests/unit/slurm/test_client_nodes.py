@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
-from tests.unit.slurm.test_client import NODE, answering, client_of, problem
+from tests.support.slurmrestd import NODE, answering, client_of, problem
 
 KEPT = [NODE | {"name": "gpu-2"}]
 
