@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,6 +31,7 @@ from lab.restore import NotHealthyError, restore
 from lab.toolchain.errors import ToolchainError
 from lab.toolchain.paths import REPOSITORY
 from lab.toolchain.progress import note
+from sparewheel.cli.pages.incident import incident_page
 
 FOLDER = REPOSITORY / "build" / "demo"
 GPUS = 16
@@ -66,9 +68,10 @@ def report(facts: Facts, checks: list[Check], folder: Path) -> None:
         out.print(f"  {message.body.get('text', '')}", markup=False, highlight=False)
     for check in checks:
         out.print(f"{'[green]ok  [/green]' if check.passed else '[red]FAIL[/red]'} {check.name}: {check.detail}")
-    out.print(
-        f"load {facts.load_seconds:.1f} s; {folder / 'timeline.json'}, {folder / 'timeline.png'}", highlight=False
-    )
+    page = folder / "incident.html"
+    page.write_text(incident_page(facts.record, datetime.now(UTC)), "utf-8")
+    made = f"{folder / 'timeline.json'}, {folder / 'timeline.png'}, {page}"
+    out.print(f"load {facts.load_seconds:.1f} s; {made}", highlight=False)
 
 
 def tell_once(paths: Paths, inbox: Inbox, bite: str, folder: Path, *, warm: bool) -> tuple[Facts, list[Check]]:

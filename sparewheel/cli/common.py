@@ -67,8 +67,16 @@ def run(command: Callable[[KubeClient], Awaitable[T]]) -> T:
     except AccessError as error:
         hint = "" if os.environ.get("KUBECONFIG") else """ (in a checkout: eval "$(make env)")"""
         fail(CommandError(f"{error}{hint}"))
-    except (KubeError, CommandError) as error:
+    except KubeError as error:
+        fail(CommandError(f"{error}{_next_step(error)}"))
+    except CommandError as error:
         fail(error)
+
+
+def _next_step(error: KubeError) -> str:
+    """What to do about a refusal; the others say it themselves."""
+    refused = re.search(r": 403 ", str(error)) is not None
+    return "; the user of this kubeconfig may not do that: use another, or have its role changed" if refused else ""
 
 
 async def all_of(kube: Kube, resource: Resource, model: type[Item]) -> list[Item]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sparewheel.api.remediation import JobRecord, JobStage, NodeStage, Remediation
+from sparewheel.api.remediation import JobRecord, JobStage, NodeStage, Outcome, Remediation
 from sparewheel.remediation.decide.rung_words import result_words
 from sparewheel.remediation.decide.sentences import job_sentence
 
@@ -82,8 +82,42 @@ def as_json(remediation: Remediation) -> dict[str, Any]:
         "node": remediation.spec.node,
         "fault": remediation.spec.fault.code,
         "outcome": remediation.status.outcome.value,
+        "waiting_for": remediation.status.waiting_for,
+        "message": remediation.status.message,
         "stages": [asdict(row) for row in rows(remediation)],
+        "jobs": [
+            {"job_id": job.job_id, "user": job.user, "sentence": job.message or job_sentence(remediation, job)}
+            for job in remediation.status.jobs
+        ],
     }
+
+
+def closing_lines(remediation: Remediation) -> list[str]:
+    """What stands below the rows: each job's story, what is said of the incident, what it waits for."""
+    status = remediation.status
+    lines = [f"Job {job.job_id} of {job.user}: {job.message or job_sentence(remediation, job)}" for job in status.jobs]
+    lines += [status.message] if status.message else []
+    if status.outcome is Outcome.OPEN:
+        lines.append(f"It waits for {status.waiting_for}." if status.waiting_for else "It goes on.")
+    return lines
+
+
+def news(told: set[str], remediation: Remediation) -> list[str]:
+    """Lines that were not ``told`` yet, for whoever follows an incident: what began, what ended, what it waits for."""
+    lines: list[str] = []
+    for row in rows(remediation):
+        name = row.stage if row.stage == row.track else f"{row.track}: {row.stage}"
+        lines.append(f"{row.start_seconds:8.1f} s  {name} began")
+        if row.end_seconds is not None:
+            note = f" ({row.message})" if row.message else ""
+            lines.append(f"{row.end_seconds:8.1f} s  {name} ended{note}")
+    if remediation.status.waiting_for:
+        lines.append(f"            waits for {remediation.status.waiting_for}")
+    if remediation.status.outcome is not Outcome.OPEN:
+        lines += [*closing_lines(remediation), f"{remediation.metadata.name}: {remediation.status.outcome.value}"]
+    fresh = [line for line in dict.fromkeys(lines) if line not in told]
+    told.update(fresh)
+    return fresh
 
 
 def job_as_json(remediation: Remediation, job: JobRecord) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import lab.demo.__main__ as demo
 from lab.demo.facts import Facts, JobFacts
 from lab.demo.launchers import launched_at
 from lab.demo.timeline import document, handed_over_seconds, platform_seconds, resumed_seconds, stage_bars
-from sparewheel.api.remediation import JobRecord
+from sparewheel.api.remediation import JobRecord, NodeStage
 from sparewheel.cli.timeline import rows
-from tests.support.incidents import remediation
+from tests.support.incidents import remediation, stage
 
 
 def process(proc: Path, pid: int, words: list[str], environment: dict[str, str], age_seconds: float = 0.0) -> None:
@@ -87,3 +88,17 @@ def test_launchers_that_were_not_seen_take_nothing_off() -> None:
     facts = story(seen=False)
     assert platform_seconds(facts) == 14.0 - 2.0
     assert handed_over_seconds(facts) is None
+
+
+def test_a_told_story_leaves_a_page_to_look_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Path] = []
+
+    def draw(path: Path, **_: object) -> None:
+        drawn.append(path)
+
+    monkeypatch.setattr(demo.picture, "draw", draw)
+    told = story()
+    told.record.status.stages = [stage(NodeStage.DETECTED, 0, 0.5)]
+    demo.report(told, [], tmp_path / "demo")
+    assert "<svg" in (tmp_path / "demo/incident.html").read_text()
+    assert drawn == [tmp_path / "demo/timeline.png"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.node_health import NodeHealth
-from sparewheel.api.remediation import Remediation
+from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.cli import tables, timeline
 from sparewheel.cli.commands.plan import MODULE, controller
 from sparewheel.cli.common import (
@@ -34,11 +36,22 @@ from sparewheel.cli.pages.incident import incident_page
 from sparewheel.cli.pod_exec import in_pod
 from sparewheel.cli.undelivered import undelivered, undelivered_json
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE_HEALTH, REMEDIATION, KubeError, NotFoundError
+from sparewheel.kube.port import (
+    GPU_HOST,
+    GPU_POOL,
+    NODE_HEALTH,
+    REMEDIATION,
+    Kube,
+    KubeError,
+    NotFoundError,
+    UnavailableError,
+)
 from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.sentences import job_sentence
 from sparewheel.remediation.decide.spare_need import need_of_pool
 from sparewheel.remediation.decide.untouched import untouched_words
+
+FOLLOW_SECONDS = 1.0
 
 
 def register(app: typer.Typer) -> None:
@@ -116,15 +129,18 @@ def show_undelivered(records: Sequence[Remediation], now: datetime) -> None:
 
 
 def show_timeline(
-    name: Annotated[str, typer.Argument(metavar="NAME")], html: Html = None, output: Output = "table"
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="tell each step until the incident has ended")] = False,
+    html: Html = None,
+    output: Output = "table",
 ) -> None:
     """What happened in the incident NAME and how long each step took, in seconds after the fault."""
 
     async def command(kube: KubeClient) -> None:
-        try:
-            record = read(REMEDIATION, Remediation, await kube.get(REMEDIATION, checked_name(name), NAMESPACE))
-        except NotFoundError:
-            raise CommandError(f"there is no remediation {name}; `sparewheel remediations` lists them") from None
+        record = await incident(kube, name)
+        if follow:
+            await followed(kube, record)
+            return
         if html is not None:
             write_page(html, incident_page(record, datetime.now(UTC)))
             return
@@ -132,12 +148,32 @@ def show_timeline(
             print_json(timeline.as_json(record))
             return
         show(tables.timeline(f"{name} · {record.spec.node}", timeline.rows(record)))
-        for job in record.status.jobs:
-            out.print(f"Job {job.job_id} of {job.user}: {job.message or job_sentence(record, job)}", markup=False)
-        if record.status.message:
-            out.print(record.status.message, markup=False)
+        for line in timeline.closing_lines(record):
+            out.print(line, markup=False)
 
     run(command)
+
+
+async def incident(kube: Kube, name: str) -> Remediation:
+    try:
+        return read(REMEDIATION, Remediation, await kube.get(REMEDIATION, checked_name(name), NAMESPACE))
+    except NotFoundError:
+        raise CommandError(f"there is no remediation {name}; `sparewheel remediations` lists them") from None
+
+
+async def followed(kube: Kube, record: Remediation, rest_seconds: float = FOLLOW_SECONDS) -> None:
+    """Each step as it is written down, until the incident has ended. An API server that is away is waited for."""
+    told: set[str] = set()
+    while True:
+        for line in timeline.news(told, record):
+            out.print(line, markup=False, highlight=False)
+        if not is_open(record):
+            break
+        await asyncio.sleep(rest_seconds)
+        with suppress(UnavailableError):
+            record = await incident(kube, record.metadata.name)
+    if record.status.outcome is Outcome.FAILED:
+        raise typer.Exit(1)
 
 
 def why(job_id: Annotated[int, typer.Argument(metavar="JOBID")], output: Output = "table") -> None:
