@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,8 @@ PACKAGES = (
     "runc",  # built with seccomp, which a plain Go build has not
     "util-linux",  # nsenter, unshare, mount
 )
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
+"""Programs that can look at a page; the first that is there is used, and none is installed where there is one."""
 BROWSER = (
     "chromium-headless-shell",  # looks at the pages that the command line writes
     "fonts-dejavu-core",  # letters to look at
@@ -60,6 +63,17 @@ def ensure(packages: tuple[str, ...] = PACKAGES) -> None:
     with progress.step(doing.capitalize(), EXPECTED_SECONDS):
         run(["apt-get", "update", "-qq"], "reading Debian's package lists", env=env)
         run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *absent], doing, env=env)
+
+
+def ensure_browser() -> None:
+    """Nothing where a browser is on the PATH, whoever installed it."""
+    if find_browser() is None:
+        ensure(BROWSER)
+
+
+def find_browser() -> str | None:
+    """The first of the browsers that is there, with its folder."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def ensure_venv_module() -> None:

@@ -30,7 +30,7 @@ def ensure(profile: str) -> Path:
             for tool in tools:
                 build.link(tool.name, chosen.get(tool.name) or build.build(tool))
     if profile == "pages":
-        debian.ensure(debian.BROWSER)
+        debian.ensure_browser()
     if profile in ("stack", "pulumi", "bench", "lab"):
         if "pulumi-language-python" in chosen:
             plugins.ensure_machines_scripts(chosen["pulumi"])

@@ -55,6 +55,10 @@ class Witness:
         if states == ["DOWN"] and node is not None and not node.down:
             self._struck(incident, name)
 
+    def _slurm_delete_node(self, name: str) -> None:
+        if name in self.world.worker_nodes():
+            self.world.truth.wrong(f"Slurm node {name} is deleted while its worker is there")
+
     def _struck(self, incident: Remediation, name: str) -> None:
         now, world = asyncio.get_running_loop().time(), self.world
         times = self.strikes.setdefault(incident.metadata.name, [])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
 
-PROGRAMS = ("chromium-headless-shell", "chromium")
 SECONDS = 90
 PROBE = """
 <script>
@@ -56,13 +54,9 @@ class Browser:
         return json.loads(unescape(found))
 
     def _run(self, *arguments: str) -> str:
-        own = ["--no-sandbox", "--disable-gpu", f"--user-data-dir={self.folder / 'profile'}"]
+        own = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.folder / 'profile'}"]
         done = subprocess.run(
             [self.program, *own, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False
         )
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout
-
-
-def find() -> str | None:
-    return next(filter(None, map(shutil.which, PROGRAMS)), None)
