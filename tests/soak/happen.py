@@ -248,6 +248,21 @@ def _job_ends(world: SoakWorld, fields: Fields) -> None:
         _end(world, job, int(fields["exit_code"]))
 
 
+def _ranks_hang(world: SoakWorld, fields: Fields) -> None:
+    """The job's ranks answer no signal where they are struck, until somebody ends them."""
+    job = world.slurm.job_table.get(int(fields["job"]))
+    if job is None:
+        return
+    job.hangs = True
+
+    def end() -> None:
+        job.hangs = False
+        for node in world.slurm.node_table.values():
+            node.left.pop(job.job_id, None)
+
+    later(fields, end)
+
+
 def _cancel_job(world: SoakWorld, fields: Fields) -> None:
     job = world.slurm.job_table.get(int(fields["job"]))
     if job is not None and job.state in {"RUNNING", "PENDING"}:
@@ -264,4 +279,5 @@ _ELSE: Final[dict[str, Callable[[SoakWorld, Fields], None]]] = {
     "submit": _submit,
     "job ends": _job_ends,
     "cancel job": _cancel_job,
+    "ranks hang": _ranks_hang,
 }

@@ -177,6 +177,7 @@ _OTHERS: dict[str, Maker] = {
     "agent silent": lambda chance: {**_node(chance), **_lasting(chance, 90.0)},
     "job ends": lambda chance: {"job": chance.randint(1, 4), "exit_code": chance.choice((0, 1, 137))},
     "heals": _node,
+    "ranks hang": lambda chance: {"job": chance.randint(1, 4), **_lasting(chance, 120.0)},
 }
 _KILLS: dict[str, Maker] = {
     "kill": lambda chance: {
