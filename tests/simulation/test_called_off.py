@@ -122,7 +122,10 @@ async def test_no_job_comes_back_to_a_rank_that_hangs(by_uncordon: bool) -> None
         assert "job 7 to end: processes still run on gpu-1; grace ends" in waits_for(world)
         await until(lambda: "after the grace" in waits_for(world), 30)
         await asyncio.sleep(60)
-        assert waits_for(world) == "job 7 to end, after the grace; Slurm node gpu-0 stays down until then (called off)"
+        words = (
+            "job 7 to end, after the grace; Slurm node gpu-0 stays down until then, or a person resumes it (called off)"
+        )
+        assert waits_for(world) == words
         assert len(world.receiver.of("incident.waiting")) == 1, "told once"
         assert (world.slurm.node_table["gpu-0"].down, job.state) == (True, "PENDING")
         assert (deletions(world), world.record().status.replacement.admitted_at) == ([], None)

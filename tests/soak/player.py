@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparewheel.api.names import NAMESPACE
+from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import Backlog, RemediationPolicyStatus
 from sparewheel.kube.port import REMEDIATION_POLICY
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.decide.breaker import closed
+from sparewheel.remediation.decide.record import is_open
 from tests.soak import happen, judge
 from tests.soak.schedule import Event, Schedule
 from tests.soak.wire import Chaos, Wire
@@ -199,7 +201,16 @@ class Player:
         for host in world.capacity.hosts.values():
             host.reachable = True
         happen.make_whole(world)
+        await self._resume_called_off()
         await self._close_breaker()
+
+    async def _resume_called_off(self) -> None:
+        """A person looked at a host that says nothing any more, and no rank is left there."""
+        for record in map(Remediation.from_wire, self.world.bodies()):
+            if is_open(record) and record.status.waiting_for.endswith("or a person resumes it (called off)"):
+                for name in record.status.owned.slurm_down:
+                    self.world.slurm.node_table[name].left.clear()
+                    await self.world.slurm.set_node_state(name, ["RESUME"], "")
 
     async def _close_breaker(self) -> None:
         world = self.world

@@ -52,7 +52,7 @@ def _waits(remediation: Remediation, seen: Observations, situation: Situation) -
         return NodeStep((), f"{words}; then Slurm node {name} comes back (called off)", min(LOOK_SECONDS, left))
     listed = processes_left(health)
     what = f"{listed} to end" if listed else f"word of the agent on {remediation.spec.node} that no job process is left"
-    words = f"{what}, after the grace; Slurm node {name} stays down until then (called off)"
+    words = f"{what}, after the grace; Slurm node {name} stays down until then, or a person resumes it (called off)"
     ask = () if listed else (Todo(NodeAction.PROVE_OFF),)
     return NodeStep((*ask, Todo(NodeAction.TELL_LEFT)), words, LATE_LOOK_SECONDS)
 
