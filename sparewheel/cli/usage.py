@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 _KINDS = {"int_parsing": "is no whole number", "float_parsing": "is no number"}
+_BOUNDS = {"greater_than_equal": ("ge", "or more"), "less_than_equal": ("le", "at most")}
 
 
 class PlainGroup(TyperGroup):
@@ -28,4 +29,7 @@ def plain(error: ValidationError) -> str:
     first = error.errors()[0]
     if first["type"] in _KINDS:
         return f"{first['input']!r} {_KINDS[first['type']]}"
+    if first["type"] in _BOUNDS:
+        limit, words = _BOUNDS[first["type"]]
+        return f"{first['input']} won't do: give {first.get('ctx', {}).get(limit, 0):g} {words}"
     return first["msg"].removeprefix("Value error, ")

@@ -69,6 +69,8 @@ def test_words_that_cannot_be_right(
     ("arguments", "says"),
     [
         (["why", "abc"], "'abc' is no whole number"),
+        (["drill", "--limit", "0"], "0 won't do: give 1 or more"),
+        (["report", "--days", "9999"], "9999 won't do: give 3660 at most"),
         (["inject", "xid79", "--node", "n", "--bite", "soft"], "'soft' is not one of 'crash', 'hang', 'silent'"),
         (["drill", "--limit", "long"], "'long' is no number"),
     ],

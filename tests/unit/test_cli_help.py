@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -65,3 +68,12 @@ def test_a_mistyped_command_gets_the_one_that_was_meant() -> None:
     done = CliRunner().invoke(every_command(), ["statsu"], env=PLAIN)
     assert done.exit_code == 2
     assert "Did you mean 'status'?" in done.output
+
+
+def test_a_shell_completes_commands() -> None:
+    code = "import sys; sys.argv = ['sparewheel']\nfrom sparewheel.cli.app import main\nmain()"
+    asked = {"_SPAREWHEEL_COMPLETE": "complete_bash", "COMP_WORDS": "sparewheel re", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["remediations", "report", "replace", "replay"]
