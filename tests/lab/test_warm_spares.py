@@ -289,5 +289,6 @@ def _switched(platform: Platform, spare_host: str, ended: list[int], *, warm: bo
     assert spare_host not in places, f"jobs {now} run on {places}"
     kept = "sparewheel-spare" in slurm(platform.paths, "scontrol show res -o")
     workers = kubectl(platform.paths, "-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd", "-o", "name")
-    right = len(now) == 2 and not set(now) & set(ended) and len(workers.split()) == (3 if warm else 2)
+    known = set(slurm(platform.paths, "sinfo -N -h -o %N").split())  # a worker that is gone for good leaves no node
+    right = len(now) == 2 and not set(now) & set(ended) and len(known) == len(workers.split()) == (3 if warm else 2)
     return True if right and kept == warm else None
