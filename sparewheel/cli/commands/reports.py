@@ -16,7 +16,9 @@ from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import Outcome, Remediation
+from sparewheel.api.remediation_policy import RemediationPolicy
 from sparewheel.cli import tables, timeline
+from sparewheel.cli.commands import breaker
 from sparewheel.cli.commands.plan import MODULE, controller
 from sparewheel.cli.common import (
     LOOK,
@@ -41,6 +43,7 @@ from sparewheel.kube.port import (
     GPU_POOL,
     NODE_HEALTH,
     REMEDIATION,
+    REMEDIATION_POLICY,
     Kube,
     KubeError,
     NotFoundError,
@@ -48,7 +51,7 @@ from sparewheel.kube.port import (
 )
 from sparewheel.remediation.decide.record import is_open
 from sparewheel.remediation.decide.sentences import job_sentence
-from sparewheel.remediation.decide.spare_need import need_of_pool
+from sparewheel.remediation.decide.spare_need import Need, need_of_pool
 from sparewheel.remediation.decide.untouched import untouched_words
 
 FOLLOW_SECONDS = 1.0
@@ -63,7 +66,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(output: Output = "table") -> None:
-    """Pools, hosts, open remediations and messages that were not delivered."""
+    """What is wrong first, then pools, hosts, open remediations and messages that were not delivered."""
 
     async def command(kube: KubeClient) -> None:
         now = datetime.now(UTC)
@@ -72,11 +75,15 @@ def status(output: Output = "table") -> None:
         health = await all_of(kube, NODE_HEALTH, NodeHealth)
         records = await all_of(kube, REMEDIATION, Remediation)
         open_records = [record for record in records if is_open(record)]
+        needs = [need_of_pool(pool, hosts, records, now) for pool in pools]
+        warnings = await amiss(kube, needs)
         if output == "json":
             groups = {"pools": pools, "hosts": hosts, "nodeHealth": health, "openRemediations": open_records}
             found = {name: [item.to_wire() for item in items] for name, items in groups.items()}
-            print_json({**found, "undeliveredMessages": undelivered_json(records)})
+            print_json({**found, "undeliveredMessages": undelivered_json(records), "warnings": warnings})
             return
+        for warning in warnings:
+            out.print(f"warning: {warning}", style="yellow", markup=False)
         show(tables.pools(pools, hosts, open_records))
         show(tables.hosts(hosts, health, open_records, now))
         if open_records:
@@ -84,11 +91,25 @@ def status(output: Output = "table") -> None:
         else:
             out.print("No remediation is open.")
         show_undelivered(records, now)
-        for need in (need_of_pool(pool, hosts, records, now) for pool in pools):
-            if need.short:
-                out.print(f"warning: {need.words}; `sparewheel spares` shows how it is computed", style="yellow")
 
     run(command)
+
+
+async def amiss(kube: Kube, needs: Sequence[Need]) -> list[str]:
+    """Why the platform may not heal as usual: nobody who does it, the breaker, a dry run, too few spares."""
+    found: list[str] = []
+    try:
+        await controller(kube)
+    except CommandError as error:
+        found.append(str(error))
+    except KubeError as error:
+        found.append(f"whether a controller runs can't be asked: {error}")
+    for policy in await all_of(kube, REMEDIATION_POLICY, RemediationPolicy):
+        if policy.status.breaker_open:
+            found.append(breaker.words(policy.status))
+        if policy.spec.dry_run:
+            found.append("it is a dry run (remediation.dry_run): incidents are recorded and nothing is done about them")
+    return [*found, *(f"{need.words}; `sparewheel spares` shows how it is computed" for need in needs if need.short)]
 
 
 def remediations(
