@@ -18,6 +18,7 @@ from lab.machines.power import Power, PowerError
 from lab.objects import hosts as platform_hosts
 from lab.objects import stack_is_up
 from lab.paths import Paths, paths_from_environment
+from lab.rack.rack import Rack
 from lab.reach import next_lines
 from lab.restore import NotHealthyError, restore
 from lab.supervisor.client import SupervisorError
@@ -104,6 +105,25 @@ def platform_lines(paths: Paths) -> list[str]:
         return [f"what the hosts are in their pools can't be asked: {str(error).splitlines()[0]}"]
     said = [f"{name:26} {host.phase.value} {host.reason}".rstrip() for name, host in phases.items()]
     return [*said, "to go on, type:", *(f"  {line}" for line in next_lines(paths))]
+
+
+@app.command()
+def rack(
+    hosts: Annotated[int, typer.Argument(help="How many bare machines; 0 takes the rack away.")],
+) -> None:
+    """Put bare machines beside it, which are in no cluster (bare-0 without GPUs), or take them away."""
+    paths = paths_from_environment()
+    beside = Rack(paths)
+    if hosts == 0:
+        beside.down()
+        return
+    ensure_images(paths)
+    inventory = beside.up(hosts)
+    typer.echo(f"up: {', '.join(h.name for h in inventory.hosts)}")
+    typer.echo(f"  ssh -F {beside.paths.ssh}/config {inventory.hosts[0].name}")
+    typer.echo(
+        f"  SPAREWHEEL_LAB_STATE={beside.paths.state} SPAREWHEEL_LAB_RUN={beside.paths.run} python -m lab.stack up"
+    )
 
 
 @app.command()

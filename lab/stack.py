@@ -22,6 +22,7 @@ from lab.machines.inventory import MACHINE_IP, ONCALL_PORT, load_inventory
 from lab.machines.ssh import make_key
 from lab.paths import Paths, paths_from_environment
 from lab.pulumi_run import release_dead_locks, run
+from lab.rack.config import more_secrets, on_bare_metal
 from lab.toolchain.paths import REPOSITORY
 from lab.toolchain.progress import step
 
@@ -94,7 +95,9 @@ def render_config(paths: Paths | None = None) -> Path:
     yaml = YAML(typ="rt")
     document = _read(yaml, REPOSITORY / "stacks" / f"Pulumi.{STACK}.yaml")
     before = _read(yaml, target) if target.exists() else {}
-    fill_in(document["config"], _host_keys(paths), _user_keys(paths, document["config"]))
+    keys = _host_keys(paths)
+    on_bare_metal(document["config"], load_inventory(paths.state), keys)
+    fill_in(document["config"], keys, _user_keys(paths, document["config"]))
     shorten_grace(document["config"], _own_grace(paths))
     spares_as_chosen(document["config"], folder(paths))
     _keep_secrets(before, document)
@@ -242,10 +245,10 @@ def _set_secrets(paths: Paths, before: Document) -> None:
         "power-ssh": (paths.ssh / "power_ed25519").read_text(),
         "oncall-url": os.environ.get("SPAREWHEEL_LAB_ONCALL_URL", ONCALL_URL),
     }
-    for name, value in values.items():
-        if f"sparewheel:{name}" not in known:
-            project = folder(paths) / "project"
-            _run(paths, ["config", "set", "--secret", name, "--stack", STACK], project, stdin=value)
+    values |= more_secrets(load_inventory(paths.state), values)
+    project = folder(paths) / "project"
+    for name in [name for name in values if f"sparewheel:{name}" not in known]:
+        _run(paths, ["config", "set", "--secret", name, "--stack", STACK], project, stdin=values[name])
 
 
 def _keep_secrets(before: Document, document: Document) -> None:

@@ -35,6 +35,7 @@ from lab.machines.pause import make_pause_image
 from lab.machines.power import Power
 from lab.machines.ssh import make_ssh_files, ssh
 from lab.paths import Paths
+from lab.rack.rack import Rack
 from lab.supervisor.client import Supervisor
 from lab.supervisor.unit import Unit
 from lab.toolchain.progress import step
@@ -106,6 +107,7 @@ class DataCentre:
         return leftovers(self.paths)
 
     def _down(self) -> None:
+        Rack(self.paths).down()
         with step("Stopping hosts and daemons", 5):
             if (self.paths.run / "state.json").exists():
                 self.supervisor.ensure_running(self.paths.logs / "supervisor.log")

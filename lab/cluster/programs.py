@@ -14,3 +14,4 @@ HOST_PROGRAMS = (
     "cni/host-local",
     "cni/portmap",
 )
+BARE_PROGRAMS = (*HOST_PROGRAMS, "kubeadm")

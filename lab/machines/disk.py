@@ -26,8 +26,8 @@ VAR_FOLDERS = (
 NOT_COPIED = ("ssh_host_*", "authorized_keys*", "kubernetes", "containerd", "machine-id", "shadow-", "gshadow-")
 
 
-def make_disk(paths: Paths, host: Host, inventory: Inventory, authority: Authority) -> None:
-    """Folders, identity, credentials and keys of a host; what is there is kept."""
+def make_disk(paths: Paths, host: Host, inventory: Inventory, authority: Authority | None) -> None:
+    """Folders, identity, credentials and keys of a host; what is there is kept. No authority: it knows no cluster."""
     disk = paths.disk(host.name)
     for folder in VAR_FOLDERS:
         (disk / "var" / folder).mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,9 @@ def make_disk(paths: Paths, host: Host, inventory: Inventory, authority: Authori
         part.rename(disk / "etc")
     _write_network_names(disk / "etc", inventory)
     _write_access(paths, disk, host.name)
-    _write_cluster_files(paths, disk, host, authority)
+    if authority is not None:
+        _write_cluster_files(paths, disk, host, authority)
+    _write_runtime_files(disk, host)
     if not (disk / "var/log/kmsg").exists():
         start_log(disk / "var/log/kmsg", host.gpus)
 
@@ -91,6 +93,9 @@ def _write_cluster_files(paths: Paths, disk: Path, host: Host, authority: Author
     _put(kubernetes / "kubelet.conf", own, 0o600)
     proxy = kubeconfig(SERVER, paths.pki, "kube-proxy", "system:kube-proxy")
     _put(kubernetes / "kube-proxy.conf", proxy, 0o600)
+
+
+def _write_runtime_files(disk: Path, host: Host) -> None:
     containerd = disk / "etc/containerd"
     containerd.mkdir(exist_ok=True)
     _put(containerd / "config.toml", CONTAINERD_CONFIG)

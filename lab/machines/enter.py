@@ -13,7 +13,7 @@ import time
 import uuid
 from pathlib import Path
 
-from lab.cluster.programs import HOST_PROGRAMS
+from lab.cluster.programs import BARE_PROGRAMS, HOST_PROGRAMS
 from lab.machines.cgroups import delegate, is_v2, make_group, v1_hierarchies
 from lab.machines.gpus import device_nodes
 from lab.machines.guest.files import (
@@ -27,7 +27,7 @@ from lab.machines.guest.files import (
     SUPERVISOR_RUN,
 )
 from lab.machines.guest.images import clone_images, is_current
-from lab.machines.guest.units import boot_units
+from lab.machines.guest.units import bare_units, boot_units
 from lab.machines.inventory import MACHINE_IP, Host, Inventory, load_inventory
 from lab.machines.kmsg import start_log
 from lab.machines.mounts import BIND, PRIVATE, RECURSIVE, SHARED, bind, detach, mount
@@ -45,6 +45,7 @@ DEVICES = {
 }
 OPTIONAL_DEVICES = {"fuse": (10, 229), "net/tun": (10, 200)}
 SCRIPTS = {"host-join": "join", "host-leave": "leave", "host-status": "status"}
+BARE_SCRIPTS = {"systemctl": "systemctl"}
 
 
 def main() -> None:
@@ -70,7 +71,7 @@ def main() -> None:
         delegate(root / "sys/fs/cgroup")  # after the cable: only then is the launcher out of this group
     (root / GPU_COUNT_FILE.lstrip("/")).write_text(str(host.gpus))
     socket.sethostname(host.name)
-    for unit in boot_units():
+    for unit in bare_units(host.gpus) if host.bare else boot_units():
         unit.write(root / SUPERVISOR_RUN.lstrip("/") / "units")
     change_root(root)
     environment = {"PATH": SEARCH_PATH, "PYTHONPATH": MACHINE_CODE, "HOME": "/root", "LANG": "C.UTF-8"}
@@ -100,7 +101,7 @@ def mount_disk(paths: Paths, host: Host, root: Path) -> None:
     for name in ("etc", "var", "root"):
         bind(paths.disk(host.name) / name, root / name)
     bind(paths.common, root / "srv/common")
-    for name in HOST_PROGRAMS:
+    for name in BARE_PROGRAMS if host.bare else HOST_PROGRAMS:
         folder = CNI_BIN if name.startswith("cni/") else KUBERNETES_BIN
         bind((paths.bin / name).resolve(), root / folder.lstrip("/") / Path(name).name, read_only=True)
     bind(paths.image_store, root / IMAGE_STORE.lstrip("/"), read_only=True)
@@ -111,7 +112,7 @@ def mount_disk(paths: Paths, host: Host, root: Path) -> None:
     for package in ("", "machines"):
         (code / "lab" / package / "__init__.py").touch()
     (code / "sbin").mkdir()
-    for script, module in SCRIPTS.items():
+    for script, module in (BARE_SCRIPTS if host.bare else SCRIPTS).items():
         file = code / "sbin" / script
         file.write_text(
             f'#!/bin/sh\nPYTHONPATH={MACHINE_CODE} exec /usr/bin/python3 -m lab.machines.guest.{module} "$@"\n'

@@ -4,7 +4,7 @@ import asyncio
 
 import asyncssh
 
-from lab.machines.inventory import MACHINE_IP, POWER_PORT, Host, load_inventory
+from lab.machines.inventory import MACHINE_IP, Host, load_inventory
 from lab.machines.power import Power
 from lab.paths import Paths, paths_from_environment
 
@@ -81,7 +81,7 @@ async def main() -> None:
     server = await asyncssh.create_server(
         Server,
         MACHINE_IP,
-        POWER_PORT,
+        load_inventory(paths.state).power_port,
         server_host_keys=[str(paths.ssh / "power_host_ed25519")],
         process_factory=switch.serve,
         allow_scp=False,

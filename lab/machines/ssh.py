@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from lab.cluster.shell import CommandError, run
-from lab.machines.inventory import MACHINE_IP, POWER_PORT, Inventory
+from lab.machines.inventory import MACHINE_IP, Inventory
 from lab.paths import Paths
 
 
@@ -27,9 +27,10 @@ def make_ssh_files(paths: Paths, inventory: Inventory) -> None:
         known.append(f"{host.name},{host.ip} {public[0]} {public[1]}")
         config.append(f"Host {host.name}\n  HostName {host.ip}\n  User root\n  IdentityFile {paths.ssh}/id_ed25519")
     switch = make_key(paths.ssh / "power_host_ed25519", "data-centre-power-switch").split()
-    known.append(f"[{MACHINE_IP}]:{POWER_PORT} {switch[0]} {switch[1]}")
+    port = inventory.power_port
+    known.append(f"[{MACHINE_IP}]:{port} {switch[0]} {switch[1]}")
     key = paths.ssh / "power_ed25519"
-    config.append(f"Host power\n  HostName {MACHINE_IP}\n  Port {POWER_PORT}\n  User power\n  IdentityFile {key}")
+    config.append(f"Host power\n  HostName {MACHINE_IP}\n  Port {port}\n  User power\n  IdentityFile {key}")
     config.append(
         f"Host *\n  UserKnownHostsFile {paths.ssh / 'known_hosts'}\n  IdentitiesOnly yes\n  StrictHostKeyChecking yes\n"
         "  BatchMode yes\n  ConnectTimeout 5\n  ServerAliveInterval 5\n  ServerAliveCountMax 2"

@@ -57,12 +57,14 @@ class Tool:
     copied: tuple[str, ...] = field(default=())
 
 
-def _kubernetes(name: str, expected_seconds: float, arguments: tuple[str, ...] = ("--version",)) -> Tool:
+def _kubernetes(
+    name: str, expected_seconds: float, arguments: tuple[str, ...] = ("--version",), module: str = "kubernetes"
+) -> Tool:
     base = "k8s.io/component-base/version"
     major, minor, _ = KUBERNETES_VERSION.split(".")
     return Tool(
         name=name,
-        module=f"{_MODULES}/kubernetes",
+        module=f"{_MODULES}/{module}",
         package=f"k8s.io/kubernetes/cmd/{name}",
         version=KUBERNETES_VERSION,
         expected_seconds=expected_seconds,
@@ -165,6 +167,8 @@ _CLUSTER = (
     ),
 )
 
+_KUBEADM = _kubernetes("kubeadm", 30, ("version", "-o", "short"), module="kubeadm")
+
 _KWOK = Tool(
     name="kwok",
     module=f"{_MODULES}/kwok",
@@ -191,6 +195,7 @@ PROFILES: dict[str, tuple[Tool, ...]] = {
     "api": _API,
     "pulumi": (*_API, *_PULUMI),
     "lab": (*_API, *_PULUMI, *_CLUSTER),
+    "rack": (_KUBEADM,),
     "bench": (*_API, *_PULUMI, _KWOK),
 }
 """What each kind of work needs, from nothing but Python to the whole data centre."""

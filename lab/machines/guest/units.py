@@ -6,6 +6,8 @@ from lab.machines.guest.files import GPU_COUNT_FILE, KUBERNETES_BIN
 from lab.supervisor.unit import Unit
 
 LOGS = "/var/log"
+KUBELET_SETTINGS = "/var/lib/kubelet/config.yaml"
+KUBELET_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 
 
 def boot_units() -> list[Unit]:
@@ -20,6 +22,26 @@ def boot_units() -> list[Unit]:
         ),
         Unit("rejoin", ["/usr/local/sbin/host-join", "--again"], f"{LOGS}/rejoin.log", restart="never", autostart=True),
     ]
+
+
+def bare_units(gpus: int) -> list[Unit]:
+    """What starts with a bare host: as after installing packages, the kubelet too, which waits for its settings."""
+    units = [unit for unit in boot_units() if unit.name != "rejoin"]
+    units.append(kubelet_service())
+    if gpus:
+        plugin = [f"{KUBERNETES_BIN}/gpu-device-plugin", "--resource=nvidia.com/gpu", f"--count={gpus}"]
+        units.append(Unit("gpu-device-plugin", plugin, f"{LOGS}/gpu-device-plugin.log", autostart=True))
+    return units
+
+
+def kubelet_service() -> Unit:
+    """The kubelet as its package's service runs it: with kubeadm's settings, started again until they are there."""
+    script = (
+        f"[ -e {KUBELET_SETTINGS} ] || {{ sleep 1; exit 1; }}; [ ! -e {KUBELET_FLAGS} ] || . {KUBELET_FLAGS}; "
+        f"exec {KUBERNETES_BIN}/kubelet --config={KUBELET_SETTINGS} --kubeconfig=/etc/kubernetes/kubelet.conf "
+        "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf $KUBELET_KUBEADM_ARGS"
+    )
+    return Unit("kubelet", ["/bin/sh", "-c", script], f"{LOGS}/kubelet.log", autostart=True)
 
 
 def cluster_units(node_name: str, ip: str, labels: list[str]) -> list[Unit]:

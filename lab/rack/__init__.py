@@ -1,0 +1,1 @@
+"""A rack of bare machines beside the data centre: nothing on them but sshd, containerd, and kubeadm's packages."""
