@@ -53,6 +53,24 @@ async def test_slurm_never_waits_for_the_struck_node(slurm: MemorySlurm) -> None
     assert "COMPLETING" in (await slurm.node("gpu-1")).states
 
 
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_a_job_that_comes_back_to_a_rank_of_its_last_attempt_drains_the_node(
+    slurm: MemorySlurm, clock: StillClock, hangs: bool
+) -> None:
+    """Seen on 26.05.5: "Duplicate jobid" in slurmd's log, the node drained, the job COMPLETING for good."""
+    slurm.job_table[1].hangs = hangs
+    await slurm.set_node_state("gpu-0", ["DOWN"], "x")
+    clock.seconds += 5  # the others have saved, and so would this rank
+    await slurm.set_node_state("gpu-0", ["RESUME"], "")
+    clock.seconds += PING_SECONDS
+    job, node = await slurm.job(1), await slurm.node("gpu-0")
+    assert job.states == ({"PENDING", "COMPLETING"} if hangs else {"RUNNING"})
+    assert node.reason == ("Duplicate jobid" if hangs else "")
+    assert ("DRAIN" in node.states) is hangs
+    clock.seconds += 3600
+    assert ("COMPLETING" in (await slurm.job(1)).states) is hangs
+
+
 async def test_requeue_waits_for_all_savers(slurm: MemorySlurm) -> None:
     await slurm.set_node_state("gpu-0", ["DRAIN"], "x")
     assert (await slurm.job(1)).states == {"RUNNING"}
