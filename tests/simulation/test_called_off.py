@@ -151,6 +151,23 @@ async def test_a_silent_agent_is_no_word_that_nobody_is_left() -> None:
         await runs_anew(world, job)
 
 
+async def test_a_fault_that_comes_after_the_call_off_is_an_incident_of_its_own() -> None:
+    world = World()
+    async with playing(world):
+        await struck_rank(world)
+        await cancel(world)
+        await until(lambda: "after the grace" in waits_for(world), 40)
+        later = world.break_gpu("gpu-1", gpu=5)
+        await asyncio.sleep(20)
+        assert world.record().status.more_faults == []
+        ranks_end(world)
+        await until(lambda: len(world.records()) == 2, 30)
+        old, new = sorted(world.records(), key=lambda record: record.spec.fault.first_seen)
+        assert (old.status.outcome, new.spec.fault.device) == (Outcome.CANCELLED, later.device)
+        await until(lambda: any(record.status.outcome is Outcome.HEALED for record in world.records()), 120)
+        assert len(world.records()) == 2, "what was called off stays called off"
+
+
 async def test_a_person_who_knows_better_resumes_the_slurm_node() -> None:
     world = World()
     async with playing(world):

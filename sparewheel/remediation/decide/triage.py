@@ -74,6 +74,10 @@ def triage(
     if pool is None or pool.spec.paused or report.node.labels.get(LABEL_POOL) != pool.metadata.name:
         return None
     asked, ruled = _manual(report, now), _ruled(report, pool, policy, now)
+    if open_incident is not None and open_incident.status.cancelled_by:
+        return (
+            None  # the person who called it off did not see what comes now: an incident of its own, once that has ended
+        )
     if open_incident is not None:
         acted_on = [fault for fault, how in ruled if not (how.detect_only or how.dry_run)]
         found = [fault for fault in (*asked, *acted_on) if news(fault, open_incident)]
