@@ -38,6 +38,7 @@ from sparewheel.capacity.port import (
 from sparewheel.capacity.providers import ProviderOf
 from sparewheel.capacity.spare_checks import quarantine_standing_by
 from sparewheel.capacity.steps import Site
+from sparewheel.capacity.vain import VainSearches
 from sparewheel.clock import Clock
 from sparewheel.kube.port import Kube, NotFoundError
 
@@ -64,9 +65,20 @@ class PoolReplacer:
     provider_of: ProviderOf
     reports: Reports = field(default_factory=Reports)
     """Kept across calls."""
+    vain: VainSearches = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.vain = VainSearches(self.clock)
 
     async def host_of(self, pool: GpuPool, node: str) -> str | None:
-        """Name of the pool's host that serves as ``node``."""
+        """Name of the pool's host that serves as ``node``. Mostly they bear the same name: that one is asked first."""
+        try:
+            same = await read_host(self.kube, pool.metadata.namespace or "", node)
+        except NotFoundError:
+            pass
+        else:
+            if same.spec.pool == pool.metadata.name and same.status.node_name == node:
+                return same.spec.host
         hosts = await hosts_of(self.kube, pool.metadata.namespace or "", pool.metadata.name)
         return next((host.spec.host for host in hosts if host.status.node_name == node), None)
 
@@ -114,8 +126,14 @@ class PoolReplacer:
             await edit_node(self.kube, found.status.node_name, unseating)
 
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
-        """The host that ``owner`` holds already, else the best free one that it gets, and why that one."""
-        site, now = await self._site(pool), self.clock.now()
+        """The host that ``owner`` holds already, else the best free one that it gets, and why that one.
+
+        Where a look has found that nothing of the pool is free, the next hundred who ask are told the same for a while.
+        """
+        vain = self.vain.of(pool, owner)
+        if vain is not None:
+            return Choice(None, vain)
+        site, now, began = await self._site(pool), self.clock.now(), self.clock.monotonic_seconds()
         look = await self._look(site, near_host)
         if await self._list_new(site, look):
             look = await self._look(site, near_host)
@@ -131,8 +149,14 @@ class PoolReplacer:
         host = await claim_first(self.kube, site.namespace, look.hosts, order, owner, purpose, self.clock, fits)
         if host is None or host.status.claim is None:
             more = await site.provider.find_more(1)
-            return Choice(None, "; ".join(filter(None, (more, none_fits(look.candidates, need, refused)))))
+            why = "; ".join(filter(None, (more, none_fits(look.candidates, need, refused))))
+            self.vain.note(pool, look.hosts, why, began)
+            return Choice(None, why)
         return Choice(host.spec.host, host.status.claim.purpose.partition(": ")[2])
+
+    def freed(self, pool: str) -> None:
+        """A host of the pool was seen to be free: whoever searches looks for himself again."""
+        self.vain.forget(pool)
 
     async def would_claim(self, pool: GpuPool, near_host: str | None) -> Choice:
         """What ``claim_spare`` would answer to a new owner; claims nothing."""

@@ -12,12 +12,15 @@ import msgspec
 import stamina
 
 from sparewheel.api.names import FIELD_MANAGER
+from sparewheel.http import connections
 from sparewheel.kube.access import Access, AccessError
 from sparewheel.kube.answers import Request, error_from_status, error_from_watch
 from sparewheel.kube.pace import CALLS_IN_FLIGHT, URGENCY, Pace, Urgency
 from sparewheel.kube.port import POD, GoneError, Json, Keep, Listing, Resource, UnavailableError, WatchEvent, opened
 
 PAGE: Final = 500
+PAGE_CUT_DOWN: Final = 100
+"""Of objects of which most is dropped at once: what a page takes until then stays small, 13 KB for each Node."""
 WATCH_SECONDS: Final = 55
 """The server ends a watch after this, just after a bookmark; a new one goes on from there."""
 WATCH_SILENCE_SECONDS: Final = 70.0
@@ -26,8 +29,7 @@ TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=None)
 """The pool has no time-out: who waits for a connection, behind many others' requests, has not failed."""
 WATCH_CONNECTIONS: Final = 16
 """Beside those of requests in flight: a watch holds its own for as long as it runs."""
-KEPT_CONNECTIONS: Final = 24
-LEASE_CONNECTIONS: Final = httpx.Limits(max_connections=4)
+LEASE_CONNECTIONS: Final = 4
 """A lease's own: behind slow answers to others it would wait for a connection until it is lost."""
 WRITE_OPTIONS: Final = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 
@@ -44,6 +46,14 @@ def _typed(resource: Resource, body: Json) -> Json:
     """With apiVersion and kind: custom kinds insist on them, and a list's items lack what is the same for all."""
     version = f"{resource.group}/{resource.version}" if resource.group else resource.version
     return {"apiVersion": version, "kind": resource.kind, **body}
+
+
+def _read_fields(body: Json) -> Json:
+    """Without who wrote which field: a third of an object, read by nobody here. The server keeps its own on a write."""
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict):
+        cast("Json", metadata).pop("managedFields", None)
+    return body
 
 
 def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
@@ -72,20 +82,15 @@ class KubeClient:
         self._pace = pace
         self._read_attempts = read_attempts
         in_flight = CALLS_IN_FLIGHT if pace is None else pace.in_flight
-        connections = httpx.Limits(
-            max_connections=in_flight + WATCH_CONNECTIONS, max_keepalive_connections=KEPT_CONNECTIONS
-        )
         self._http, self._lease_http = (
             httpx.AsyncClient(
                 base_url=access.server,
                 auth=access.auth,
-                verify=access.tls,
                 timeout=timeout,
-                transport=transport,
-                limits=limits,
-                trust_env=False,  # a proxy from the environment never stands between the controller and its cluster
+                transport=transport or connections(access.tls, most),
+                trust_env=False,
             )
-            for limits in (connections, LEASE_CONNECTIONS)
+            for most in (in_flight + WATCH_CONNECTIONS, LEASE_CONNECTIONS)
         )
 
     async def close(self) -> None:
@@ -111,7 +116,7 @@ class KubeClient:
         field_selector: str | None = None,
         keep: Keep | None = None,
     ) -> Listing:
-        params: dict[str, str] = {"limit": str(PAGE), **_selector(label_selector)}
+        params: dict[str, str] = {"limit": str(PAGE if keep is None else PAGE_CUT_DOWN), **_selector(label_selector)}
         if field_selector:
             params["fieldSelector"] = field_selector
         request = Request("list", resource, "", namespace)
@@ -134,7 +139,8 @@ class KubeClient:
             )
             if "items" not in page:  # something else answered: never read as "there are none"
                 raise UnavailableError(f"{request}: {self.access.server} answered with no list; is it an API server?")
-            found = (_typed(request.resource, item) for item in cast("list[Json]", page["items"] or []))
+            rows = cast("list[Json]", page["items"] or [])
+            found = (_typed(request.resource, _read_fields(item)) for item in rows)
             items.extend(found if keep is None else map(keep, found))
             metadata = cast("Json", page.get("metadata") or {})
             token = str(metadata.get("continue") or "")
@@ -173,7 +179,7 @@ class KubeClient:
                     event = cast("Json", msgspec.json.decode(line))
                     if event["type"] == "ERROR":
                         raise error_from_watch(request, cast("Json", event["object"]))
-                    yield WatchEvent(event["type"], cast("Json", event["object"]))
+                    yield WatchEvent(event["type"], _read_fields(cast("Json", event["object"])))
         except (httpx.HTTPError, httpx.StreamError, msgspec.DecodeError, AccessError, OSError) as error:
             raise UnavailableError(f"{request}: {str(error) or type(error).__name__}") from error
 
@@ -264,7 +270,7 @@ class KubeClient:
             ) from error
         if response.is_success:
             try:
-                return msgspec.json.decode(response.content, type=dict[str, Any])
+                return _read_fields(msgspec.json.decode(response.content, type=dict[str, Any]))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise UnavailableError(f"{request}: answer is no JSON object: {error}") from error
         raise error_from_status(request, response)

@@ -41,6 +41,8 @@ class Informer:
     namespace: str | None = None
     keep: Keep | None = None
     """What isn't used isn't held in memory."""
+    hold: Keep | None = None
+    """What is left of an object once the listeners heard it, where they hold the rest in a form of their own."""
     label_selector: Mapping[str, str] | None = None
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     last_error: str = ""
@@ -77,11 +79,14 @@ class Informer:
 
     async def _list(self) -> None:
         listing = await self.kube.list(self.resource, self.namespace, self.label_selector, keep=self.keep)
-        fresh = {key_of(item): item for item in listing.items}
+        fresh = {key_of(item) for item in listing.items}
         for key in [key for key in self._objects if key not in fresh]:
             self.apply(key, None)
-        for count, (key, body) in enumerate(fresh.items(), 1):
-            if count % AT_ONCE == 0:
+        listing.items.reverse()  # each leaves the list as it is taken in: a long one is not in memory twice
+        while listing.items:
+            body = listing.items.pop()
+            key = key_of(body)
+            if len(listing.items) % AT_ONCE == 0:
                 await asyncio.sleep(0)
             old = self._objects.get(key)
             if old is None or _version(old) != _version(body):
@@ -104,7 +109,7 @@ class Informer:
     def apply(self, key: Key, new: Json | None) -> None:
         old = self._objects.pop(key, None) if new is None else self._objects.get(key)
         if new is not None:
-            self._objects[key] = new
+            self._objects[key] = new if self.hold is None else self.hold(new)
         elif old is None:
             return  # it never was one of ours
         for listener in self._listeners:

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 import httpx
 import msgspec
 
+from sparewheel.http import connections
 from sparewheel.slurm.port import (
     BatchJob,
     Ping,
@@ -29,6 +30,7 @@ from sparewheel.slurm.wire import DECODER, ENDED_STATES, WRITE_DECODER, Answer, 
 API: Final = "/slurm/v0.0.44"
 REQUEUE_API: Final = "/slurm/v0.0.45"
 TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=None)
+CONNECTIONS: Final = 32
 
 INVALID_JOB_ID: Final = 2017
 INVALID_NODE_NAME: Final = 2018
@@ -52,7 +54,8 @@ class SlurmClient:
         self._url = url.rstrip("/")
         self._token = token
         self._user = user
-        self._http = httpx.AsyncClient(base_url=self._url, timeout=timeout, transport=transport, trust_env=False)
+        reach = transport or connections(True, CONNECTIONS)
+        self._http = httpx.AsyncClient(base_url=self._url, timeout=timeout, transport=reach, trust_env=False)
         self._nodes = Shared(self._ask_nodes)
         self._jobs = Shared(self._ask_jobs)
 

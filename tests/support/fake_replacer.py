@@ -151,6 +151,9 @@ class FakeReplacer:
         chosen.owner = owner
         return Choice(chosen.name, "same type")
 
+    def freed(self, pool: str) -> None:
+        """It looks each time."""
+
     async def would_claim(self, pool: GpuPool, near_host: str | None) -> Choice:
         free = [host.name for host in self.hosts.values() if host.phase == "Spare" and not host.owner]
         return Choice(free[0], "same type") if free else Choice(None, "none stands by")

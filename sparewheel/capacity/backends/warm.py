@@ -16,7 +16,7 @@ from sparewheel.api.names import (
     TAINT_QUARANTINED,
     TAINT_SPARE,
 )
-from sparewheel.capacity.nodes import capacity_of, edit_node, labels_of, placing, uncordoning
+from sparewheel.capacity.nodes import capacity_of, edit_node, labels_of, placing, uncordoning, without_words
 from sparewheel.capacity.port import CapacityError, Inventory, JoinRequest, Proof, Taint
 from sparewheel.kube.port import NODE, Json, Kube, NotFoundError
 
@@ -38,7 +38,7 @@ class WarmProvider:
         return True
 
     async def list_hosts(self) -> list[Inventory]:
-        listing = await self.kube.list(NODE, label_selector=self.node_selector)
+        listing = await self.kube.list(NODE, label_selector=self.node_selector, keep=without_words)
         return [
             Inventory(
                 host=str(node["metadata"]["name"]),

@@ -35,7 +35,7 @@ class BreakerEnd:
     async def _tell(self, incident: Incident) -> None:
         incident.lead()
         await incident.journal.make_sure()
-        status = await incident.breaker()  # the cache may not have seen it open
+        status = await incident.ports.breaker.get()  # the cache may not have seen it open
         note, now = end_words(status), incident.now()
         for event, routes in untold_ends(incident.record, status).items():
             await incident.update(enqueue(incident.name, event, routes, now, note))

@@ -8,6 +8,7 @@ from typing import Final
 
 from sparewheel.api.names import ANNOTATION_CANCEL, POLICY_NAME
 from sparewheel.api.remediation import Remediation
+from sparewheel.capacity.claims import is_free
 from sparewheel.remediation.controller.queue import DueQueue, Key
 from sparewheel.remediation.controller.state import State
 from sparewheel.remediation.decide.deliveries import queued
@@ -57,6 +58,9 @@ class Intake:
                 self._look_for_wish(record)
             case "spares":
                 pool, _, host = name.partition("/")
+                seen = self.state.hosts.get(host)
+                if seen is not None and is_free(seen):
+                    self.ports.replacer.freed(pool)
                 self.wake_searches(pool, host)
                 self.queue.add(Key("pool", pool), 1.0)
                 self.queue.add(Key("warm", pool))
@@ -105,6 +109,8 @@ class Intake:
         """Work on the incident, unless nothing of it is left to do."""
         if record is None or record.metadata.name in self.state.taken or not unfinished(record):
             return
+        if record.metadata.name in self.state.in_making:
+            return  # taken when the answer is here, or woken then
         journal = Journal(self.ports.kube, record, fresh=fresh)
         incident = Incident(self.ports, journal, taken_monotonic=self.ports.clock.monotonic_seconds())
         self.state.take(incident)

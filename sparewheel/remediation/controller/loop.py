@@ -84,7 +84,7 @@ class Controller:
         self.intake = Intake(self.ports, self.state, self.queue)
         self.watches = Watches(self.state, self.intake.wake)
         self.events = Events(self.state, self.identity)
-        self.scout = Scout(self.ports, self.state, self.intake.found, self.watches.troubles)
+        self.scout = Scout(self.ports, self.state, self.intake.found, self.intake.wake, self.watches.troubles)
         driven = self.reconcile_pool
         self.dispatch = Dispatch(
             ports=self.ports,

@@ -42,6 +42,7 @@ class Scout:
     ports: Ports
     state: State
     found: Callable[[Remediation], None]
+    wake: Callable[[str, str], None]
     troubles: Callable[[], list[str]]
     own_ends: OwnEnds = field(init=False)
     left_down: LeftDown = field(init=False)
@@ -102,7 +103,12 @@ class Scout:
         rungs, off = rungs_for(decision.spec, pool, policy, incidents, now)
         by = reboot_by(pool, policy)
         spec = decision.spec.model_copy(update={"hold": hold, "ladder": rungs, "ladder_off": off, "reboot_by": by})
-        record = await detected.create(self.ports.kube, self.ports.namespace, decision.name, spec)
+        try:
+            with self.state.making(decision.name):
+                record = await detected.create(self.ports.kube, self.ports.namespace, decision.name, spec)
+        except KubeError:
+            self.wake("record", decision.name)  # it may have been made, and a watch may have shown it
+            raise
         self.found(record)
         return None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from sparewheel.api.faults import Fault
@@ -54,6 +54,8 @@ class State:
     taken: dict[str, Incident] = field(default_factory=dict[str, Incident])
     """Incidents that this controller works on; their journals are newer than the cache. Change them by ``take`` and
     ``let_go``."""
+    in_making: set[str] = field(default_factory=set[str])
+    """Records that we are about to have made: a watch may show them before the answer to our request is here."""
     outboxes: Outboxes = field(default_factory=Outboxes)
     """Of the newest records."""
     gone_nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
@@ -237,6 +239,15 @@ class State:
                 del self._by_node[gone.spec.node]
         if name not in self.taken:
             self.outboxes.drop(name)
+
+    @contextmanager
+    def making(self, name: str) -> Generator[None, None, None]:
+        """While our request is on its way; what it answers needs no reading again, as what a watch shows would."""
+        self.in_making.add(name)
+        try:
+            yield
+        finally:
+            self.in_making.discard(name)
 
     def take(self, incident: Incident) -> None:
         """Its journal counts from now on."""

@@ -129,6 +129,16 @@ def whole(body: Json) -> Json:
     return body
 
 
+def known_by_state(body: Json) -> Json:
+    """Of kinds that the state holds as models, ten thousand of them: which object, its version, and a host's pool."""
+    metadata: Json = body["metadata"]
+    spec: Json = body.get("spec") or {}
+    slim: Json = {
+        "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion") if key in metadata}
+    }
+    return {**slim, "spec": {"pool": spec["pool"]}} if "pool" in spec else slim
+
+
 @dataclass(slots=True)
 class Watches:
     state: State
@@ -137,10 +147,10 @@ class Watches:
 
     def __post_init__(self) -> None:
         self._watch(NODE, self._node, slim_node)
-        self._watch(NODE_HEALTH, self._health)
+        self._watch(NODE_HEALTH, self._health, hold=known_by_state)
         self._watch(POD, self._worker, slim_worker, labels={LABEL_APP_NAME: SLURMD_APP_NAME})
         self._watch(GPU_POOL, self._pool, namespaced=True)
-        self._watch(GPU_HOST, self._host, namespaced=True)
+        self._watch(GPU_HOST, self._host, hold=known_by_state, namespaced=True)
         self._watch(REMEDIATION, self._record, namespaced=True)
         self._watch(REMEDIATION_POLICY, self._policy, namespaced=True)
 
@@ -150,11 +160,13 @@ class Watches:
         listener: Callable[[Change], None],
         keep: Callable[[Json], Json] = whole,
         *,
+        hold: Callable[[Json], Json] | None = None,
         namespaced: bool = False,
         labels: dict[str, str] | None = None,
     ) -> None:
         state = self.state
-        informer = Informer(state.kube, resource, state.clock, state.namespace if namespaced else None, keep, labels)
+        space = state.namespace if namespaced else None
+        informer = Informer(state.kube, resource, state.clock, space, keep, hold, labels)
         informer.add_listener(listener)
         self.informers.append(informer)
 

@@ -12,6 +12,7 @@ from sparewheel.api.names import (
 )
 from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, Trigger
 from sparewheel.api.remediation_policy import RemediationPolicyStatus
+from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import NODE, ConflictError, Json
 from sparewheel.remediation.decide.anew import about, marked
 from sparewheel.remediation.decide.breaker import one_too_many, opened, opening_event
@@ -68,6 +69,7 @@ async def act(incident: Incident) -> bool:
         case _:
             await _strike(incident)
     incident.fenced_monotonic = incident.ports.clock.monotonic_seconds()
+    URGENCY.set(Urgency.NORMAL)  # its jobs compute for nothing no longer: other nodes' fences go before the rest of it
     await incident.update(end(NodeStage.FENCED, incident.now()))
     return True
 
@@ -142,21 +144,25 @@ async def _decide(incident: Incident, action: Action) -> FenceKind:
     if incident.record.spec.slurm_node is None:
         incident.stage(fence_decided(FenceKind.NONE, incident.now()))
         return FenceKind.NONE
-    version = parse_version((await incident.ports.slurm.ping()).version)
-    async with incident.ports.fence_lock:
-        breaker = await _breaker(incident)
-        if breaker.breaker_open:
-            incident.stage(fence_decided(FenceKind.DRAIN, incident.now(), breaker.breaker_since))
-        else:
-            kind = FenceKind.DOWN if version >= EXPEDITED_SINCE else FenceKind.REQUEUE
-            incident.stage(fence_decided(kind, incident.now()))
+    ports, version = incident.ports, parse_version((await incident.ports.looks.ping()).version)
+    while incident.record.status.fence is FenceKind.UNDECIDED:
+        writes = ports.breaker_writes
+        seen = await ports.breaker.get()
+        async with ports.fence_lock:
+            if ports.breaker_writes != writes:
+                continue  # another fence has opened it since
+            breaker = await _breaker(incident, seen)
+            if breaker.breaker_open:
+                incident.stage(fence_decided(FenceKind.DRAIN, incident.now(), breaker.breaker_since))
+            else:
+                kind = FenceKind.DOWN if version >= EXPEDITED_SINCE else FenceKind.REQUEUE
+                incident.stage(fence_decided(kind, incident.now()))
     return incident.record.status.fence
 
 
-async def _breaker(incident: Incident) -> RemediationPolicyStatus:
-    """Read afresh; opened here when this fence would be one too many, and told once by the incident that was."""
+async def _breaker(incident: Incident, status: RemediationPolicyStatus) -> RemediationPolicyStatus:
+    """As it was read; opened here when this fence would be one too many, and told once by the incident that was."""
     fleet, now = incident.ports.fleet, incident.now()
-    status = await incident.breaker()
     if not status.breaker_open:
         policy, incidents = await fleet.policy(), await fleet.incidents()
         why = one_too_many(incident.name, policy, status, fleet.gpu_nodes(), incidents, now)

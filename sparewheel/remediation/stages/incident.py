@@ -31,6 +31,7 @@ from sparewheel.remediation.stages.replacer import Replacer
 from sparewheel.remediation.stages.views import node_view, pod_view
 from sparewheel.slurm.looks import Looks
 from sparewheel.slurm.port import Slurm
+from sparewheel.slurm.shared import Shared
 
 log = logging.getLogger("sparewheel.remediation")
 MANY_INCIDENTS = 4
@@ -108,7 +109,10 @@ class Ports:
     drive: Callable[[str], Awaitable[str]] = _nobody_else_drives
     """Asks for the pool's lease; empty when we hold it, else what is waited for."""
     fence_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One fence decision at a time: the breaker counts what the one before journalled."""
+    """One fence decision at a time: the breaker counts what the one before journalled. Held for no request but the one
+    that opens the breaker: two hundred fences would wait for each other's."""
+    breaker_writes: int = 0
+    """How often this controller has opened the breaker; what was read before the last one is old."""
     claim_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One claim at a time: the budget counts what the one before journalled."""
     group_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -118,9 +122,19 @@ class Ports:
     healers: dict[str, str] = field(default_factory=dict[str, str])
     """Who else was last known to heal a pool's nodes, by pool; "" for nobody, missing where it was never told."""
     looks: Looks = field(init=False)
+    breaker: Shared[RemediationPolicyStatus] = field(init=False)
+    """Read afresh, once for all who ask at the same time; closed where there is no policy. Raises KubeError."""
 
     def __post_init__(self) -> None:
         self.looks = Looks(self.slurm)
+        self.breaker = Shared(self._read_breaker, rest=0.0)
+
+    async def _read_breaker(self) -> RemediationPolicyStatus:
+        try:
+            body = await self.kube.get(REMEDIATION_POLICY, POLICY_NAME, self.namespace)
+        except NotFoundError:
+            return RemediationPolicyStatus()
+        return RemediationPolicy.from_wire(body).status
 
 
 @dataclass(slots=True)
@@ -190,17 +204,10 @@ class Incident:
         severity = severity_of(kind, action_needed=action_needed, overdue=event == EVENT_VETO_OVERDUE)
         return routes_for(await self.ports.fleet.policy(), self.record.spec.pool, kind, severity)
 
-    async def breaker(self) -> RemediationPolicyStatus:
-        """Read afresh; closed where there is no policy. Raises KubeError."""
-        try:
-            body = await self.ports.kube.get(REMEDIATION_POLICY, POLICY_NAME, self.ports.namespace)
-        except NotFoundError:
-            return RemediationPolicyStatus()
-        return RemediationPolicy.from_wire(body).status
-
     async def put_breaker(self, status: RemediationPolicyStatus) -> None:
         """Without a policy there is nowhere to keep it open: each fence then counts for itself."""
         self.lead()
+        self.ports.breaker_writes += 1
         patch = {"status": status.model_dump(mode="json", by_alias=True, exclude={"notify_test"})}
         try:
             await self.ports.kube.merge_patch(

@@ -65,11 +65,15 @@ class Journal:
         async with self._lock:
             await self._read()
 
-    async def make_sure(self) -> None:
-        """The record as it stands in the API server is what we hold: before an effect that shows in nothing else."""
+    async def make_certain(self) -> None:
+        """What we decide by is no older than the record in the API server; what is staged on top stays staged."""
         async with self._lock:
             if not self._certain:
                 await self._read()
+
+    async def make_sure(self) -> None:
+        """The record as it stands in the API server is what we hold: before an effect that shows in nothing else."""
+        await self.make_certain()
         await self.flush()
 
     async def _read(self) -> None:

@@ -48,6 +48,10 @@ class Replacer(Protocol):
         """A spare host for ``owner``: the one it holds already, else the best free one."""
         ...
 
+    def freed(self, pool: str) -> None:
+        """A host of the pool was seen to be free; a search that found none is no longer believed."""
+        ...
+
     async def would_claim(self, pool: GpuPool, near_host: str | None) -> Choice:
         """What ``claim_spare`` would answer to a new owner; claims nothing."""
         ...

@@ -34,7 +34,7 @@ RETURN_SECONDS = 0.3
 
 async def node_pass(incident: Incident, *, fault_open: bool | None = True) -> float | None:
     """The node track: at most one step of each kind, then look again."""
-    await incident.journal.make_sure()
+    await incident.journal.make_certain()
     seen = await observe(incident)
     try:
         pool = await incident.pool()
@@ -44,6 +44,7 @@ async def node_pass(incident: Incident, *, fault_open: bool | None = True) -> fl
     rule, breaker = (await incident.ports.fleet.policy()).veto, incident.ports.fleet.breaker()
     step = next_step(incident.record, seen, Situation(pool.spec, incident.now(), rule, fault_open, breaker))
     if step.done:
+        await incident.journal.flush()
         return None
     look_at = incident.now() + timedelta(seconds=step.look_again_seconds)
     words = incident.unmet or step.waiting_for
