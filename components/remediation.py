@@ -20,7 +20,7 @@ from sparewheel.api.action_admission import action_admission_manifests
 from sparewheel.api.admission import admission_manifests
 from sparewheel.api.crd import crd_manifests
 from sparewheel.api.gpu_pool import SecretKeyRef, joins_by_kubeadm
-from sparewheel.api.names import API_VERSION, NAMESPACE, POLICY_NAME
+from sparewheel.api.names import API_VERSION, CONTROLLER_ENVIRONMENT, NAMESPACE, POLICY_NAME
 from sparewheel.api.remediation_policy import LemonRule, RemediationPolicySpec, VetoRule
 from sparewheel.api.routes import Person, Route
 from sparewheel.api.token_admission import token_admission_manifests
@@ -178,6 +178,7 @@ def controller_pod(config: StackConfig, labels: dict[str, str]) -> dict[str, Any
                     {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
                     # asyncssh refuses to connect without a local user name, and this uid has none
                     {"name": "LOGNAME", "value": "sparewheel"},
+                    *({"name": name, "value": value} for name, value in CONTROLLER_ENVIRONMENT.items()),
                 ],
                 resources={"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
                 securityContext=unprivileged(),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.processes import BenchError
+from sparewheel.api.names import CONTROLLER_ENVIRONMENT
 
 
 @dataclass(slots=True)
@@ -37,8 +38,9 @@ class ControllerProcess:
             f"--api-calls-per-second={rate}",
         ]  # fmt: skip
         log = folder / f"{name}.log"
+        environment = {**os.environ, **CONTROLLER_ENVIRONMENT}
         with log.open("wb") as file:
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=os.environ.copy())
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
         return cls(process, port, log, time.monotonic())
 
     def health(self) -> dict[str, object]:

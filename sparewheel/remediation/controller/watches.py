@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from sparewheel.api.base import ApiObject
+from sparewheel.api.base import ApiObject, lean
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import (
@@ -286,7 +286,9 @@ def parsed(kind: type[T], body: dict[str, Any] | None) -> T | None:
     if body is None:
         return None
     try:
-        return kind.from_wire(body)
+        found = kind.from_wire(body)
+        lean(found)
+        return found
     except ValidationError as error:
         name = body.get("metadata", {}).get("name")
         log.warning("%s %s doesn't fit its model and is left alone: %s", kind.KIND, name, error)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from sparewheel.api.base import lean
 from sparewheel.api.remediation import JobRecord, NodeStage, Remediation, StageRecord
 from sparewheel.remediation.decide.record import copy
 from tests.support.incidents import at, remediation
@@ -42,6 +43,16 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
     assert made.model_fields_set == record.model_fields_set
     assert made.to_wire() == record.to_wire()
     assert not {id(part) for part in parts(made)} & {id(part) for part in parts(record)}
+
+
+def test_a_lean_object_is_the_same_in_all_but_which_fields_were_set() -> None:
+    record, made = full(), full()
+    lean(made)
+    assert made == record
+    assert made.to_wire() == record.to_wire()
+    made.status.jobs[0].job_id = 8
+    assert full().status.jobs[0].model_fields_set == record.status.jobs[0].model_fields_set
+    assert made.model_copy(deep=True) == made
 
 
 def test_a_change_of_the_copy_leaves_the_original() -> None:

@@ -143,6 +143,23 @@ async def test_only_what_is_kept_is_held(kube: MemoryKube) -> None:
     assert "data" not in held
 
 
+async def test_listeners_hear_the_whole_of_what_is_not_held_whole(kube: MemoryKube) -> None:
+    kube.put(CONFIG_MAP, config_map("first"), SPACE)
+    informer = Informer(kube, CONFIG_MAP, LoopClock(), hold=lambda body: {"metadata": body["metadata"]})
+    heard: list[Change] = []
+    informer.add_listener(heard.append)
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    await kube.delete(CONFIG_MAP, "first", SPACE)
+    while len(heard) < 2:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    assert heard[0].new is not None
+    assert heard[0].new["data"] == config_map("first")["data"]
+    assert heard[1].old is not None
+    assert "data" not in heard[1].old
+
+
 async def test_a_long_list_leaves_others_their_turns(kube: MemoryKube) -> None:
     """A lease has to be renewed while ten thousand objects are taken in."""
     for number in range(1000):
