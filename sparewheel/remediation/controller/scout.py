@@ -137,9 +137,12 @@ class Scout:
 
     # ---------------------------------------------------------------- silence
     def silent_nodes(self) -> list[str]:
-        """Active nodes whose agent has missed heartbeats. Reads all nodes: asked once for each sweep."""
+        """Active nodes whose agent has missed heartbeats. Goes through all nodes: asked once for each sweep."""
         self._doubt_watches()
-        return [name for name in self.state.nodes if self._is_silent(name)]
+        now, seconds = self.state.clock.monotonic_seconds(), SUSPICIOUS_INTERVALS * self.state.least_heartbeat_seconds
+        silent = self.state.heartbeats.silent_longer(seconds, now)
+        never_heard = self.state.nodes.keys() - self.state.heartbeats.names()
+        return [name for name in (*silent, *sorted(never_heard)) if self._is_silent(name)]
 
     def _agent_seconds(self, node: str) -> float | None:
         """How long its agent is silent: since the Node is there, where it was not heard in this life of it."""

@@ -48,6 +48,8 @@ class State:
     notify_answered: str = ""
     policy_status: RemediationPolicyStatus = field(default_factory=RemediationPolicyStatus)
     heartbeats: SilenceTracker = field(default_factory=SilenceTracker)
+    least_heartbeat_seconds: float = float("inf")
+    """The shortest interval that any agent ever reported; a node that is not silent by it is not by its own."""
     lives: SilenceTracker = field(default_factory=SilenceTracker)
     """Since when each Node is there: an agent that says nothing at all is awaited from then on."""
     leases: SilenceTracker = field(default_factory=SilenceTracker)
@@ -213,6 +215,7 @@ class State:
         before = self.healths.get(name)
         changed = before is None or before.status.heartbeat_time != status.heartbeat_time
         self.healths[name] = health
+        self.least_heartbeat_seconds = min(self.least_heartbeat_seconds, status.heartbeat_interval_seconds)
         value = (status.heartbeat_time, status.jobs_observed_time, status.boot_id)
         self.heartbeats.hear(name, value, self.clock.monotonic_seconds())
         if changed and status.jobs_observed_time is not None:

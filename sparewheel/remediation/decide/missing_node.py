@@ -18,7 +18,8 @@ LEFT_TO_INCIDENTS_SECONDS: Final = 120.0
 
 def lacks_node(host: GpuHost, nodes: Collection[str]) -> bool:
     """``nodes``: the names of all that there are."""
-    return bool(host.status.node_name) and host.status.node_name not in nodes
+    name = host.status.node_name
+    return name not in nodes and bool(name)
 
 
 def incident_due(missing_seconds: float, spec: GpuPoolSpec | None) -> bool:

@@ -29,7 +29,7 @@ def serves(host: GpuHost) -> bool:
 
 
 def without_node(hosts: Iterable[GpuHost], nodes: Collection[str]) -> list[GpuHost]:
-    return [host for host in hosts if serves(host) and lacks_node(host, nodes)]
+    return [host for host in hosts if lacks_node(host, nodes) and serves(host)]
 
 
 def removed(

@@ -147,12 +147,18 @@ async def test_listeners_hear_the_whole_of_what_is_not_held_whole(kube: MemoryKu
     kube.put(CONFIG_MAP, config_map("first"), SPACE)
     informer = Informer(kube, CONFIG_MAP, LoopClock(), hold=lambda body: {"metadata": body["metadata"]})
     heard: list[Change] = []
-    informer.add_listener(heard.append)
+    gone = asyncio.Event()
+
+    def hear(change: Change) -> None:
+        heard.append(change)
+        if change.new is None:
+            gone.set()
+
+    informer.add_listener(hear)
     task = asyncio.create_task(informer.run())
     await informer.synced.wait()
     await kube.delete(CONFIG_MAP, "first", SPACE)
-    while len(heard) < 2:
-        await asyncio.sleep(0.01)
+    await gone.wait()
     task.cancel()
     assert heard[0].new is not None
     assert heard[0].new["data"] == config_map("first")["data"]
