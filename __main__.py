@@ -9,6 +9,7 @@ from components.cluster import Cluster
 from components.gpu_node_pool import Access, GpuNodePool
 from components.login import Login
 from components.people import People
+from components.prerequisites import Prerequisites
 from components.remediation import Remediation
 from components.slurm import Slurm
 from components.slurm_operator import SlurmOperator
@@ -17,7 +18,8 @@ from components.storage import Storage
 config = settings.load()
 
 cluster = Cluster("cluster", config.cluster)
-on_cluster = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[cluster])
+looked = Prerequisites(config, cluster.kubeconfig, pulumi.ResourceOptions(depends_on=[cluster]))
+on_cluster = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[cluster, looked])
 
 
 def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from typing import cast
 
 import pulumi
 import pulumi_kubernetes as k8s
+from pulumi.output import UNKNOWN
 from pulumi_command import local
 
 from components import settings
@@ -17,6 +20,13 @@ from stacks.crusoe import CrusoeCluster
 from stacks.kubeadm import KubeadmCluster
 from stacks.platform import Cluster as ClusterConfig
 from stacks.platform import CommandCluster
+
+OFFLINE = "SPAREWHEEL_OFFLINE"
+
+
+def _away() -> bool:
+    """A preview that can't reach the cluster, and says so, looks at it as at one that isn't there yet."""
+    return bool(os.environ.get(OFFLINE)) and pulumi.runtime.is_dry_run()
 
 
 def _whole(kubeconfig: str) -> str:
@@ -39,7 +49,8 @@ class Cluster(pulumi.ComponentResource):
 
     def __init__(self, name: str, config: ClusterConfig, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("sparewheel:platform:Cluster", name, None, opts)
-        self.kubeconfig = pulumi.Output.secret(self._kubeconfig(name, config)).apply(_whole)
+        given = self._kubeconfig(name, config)
+        self.kubeconfig = pulumi.Output.secret(cast("str", UNKNOWN) if _away() else given).apply(_whole)
         self.provider = k8s.Provider(
             name,
             kubeconfig=self.kubeconfig,

@@ -87,7 +87,7 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
     With warm spares there is one per spare too. A worker then registers drained, and takes work only once the
     controller knows where it runs: a job never lands on a spare.
     """
-    limits: dict[str, Any] = {GPU_RESOURCE: pool.gpus_per_node}
+    limits: dict[str, Any] = {GPU_RESOURCE: pool.gpus_per_node, **pool.worker_resources}
     if pool.cpus is not None:
         limits["cpu"] = pool.cpus
     if pool.memory is not None:

@@ -26,7 +26,7 @@ def plainly() -> Generator[None, None, None]:
 
     try:
         yield
-    except (CapacityError, CrusoeError, AccessError, KubeError) as error:
+    except (NotDone, CapacityError, CrusoeError, AccessError, KubeError) as error:
         _answer_with(str(error))
         raise NotDone(str(error)) from None
 

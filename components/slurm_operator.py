@@ -6,8 +6,11 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.names import OPERATOR_NAMESPACE
-from stacks.platform import ChartsOperator, ManifestsOperator
+from stacks.charts import CertManager, ChartsOperator
+from stacks.platform import ManifestsOperator
 from stacks.platform import Operator as OperatorConfig
+
+CERT_MANAGER = "cert-manager"
 
 
 class SlurmOperator(pulumi.ComponentResource):
@@ -42,11 +45,25 @@ class SlurmOperator(pulumi.ComponentResource):
             namespace=OPERATOR_NAMESPACE,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
         )
+        certificates = [self._cert_manager(config.cert_manager)] if config.cert_manager else []
         k8s.helm.v4.Chart(
             name,
             chart=f"{config.repository}/slurm-operator",
             version=config.version,
             namespace=OPERATOR_NAMESPACE,
             values=config.values,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[crds]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[crds, *certificates]),
+        )
+
+    def _cert_manager(self, config: CertManager) -> pulumi.Resource:
+        namespace = k8s.core.v1.Namespace(
+            CERT_MANAGER, metadata={"name": CERT_MANAGER}, opts=pulumi.ResourceOptions(parent=self)
+        )
+        return k8s.helm.v4.Chart(
+            CERT_MANAGER,
+            chart=f"{config.repository}/cert-manager",
+            version=config.version,
+            namespace=CERT_MANAGER,
+            values={"crds": {"enabled": True}, **config.values},
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
         )

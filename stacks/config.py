@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from sparewheel.api.enums import NodeActionKind
 from sparewheel.api.gpu_pool import can_power_cycle
 from stacks.base import CREDENTIALS_SECRET, Area
+from stacks.charts import ChartsOperator, wrong_slurm
 from stacks.crusoe import CrusoeCluster, from_cluster, wrong_node_pool
 from stacks.explain import explain
 from stacks.kubeadm import KubeadmCluster, in_a_pool
@@ -60,6 +61,13 @@ class StackConfig(Area):
             if wrong:
                 msg = f"pools.{index}.{wrong}"
                 raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _slurm_of_the_operator(self) -> Self:
+        msg = wrong_slurm(self.operator, self.slurm.version) if isinstance(self.operator, ChartsOperator) else ""
+        if msg:
+            raise ValueError(msg)
         return self
 
     @model_validator(mode="after")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import permutations
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from stacks.base import AbsoluteFile, AbsoluteFolder, Area, DnsName, Image, SecretName
+from stacks.charts import ChartsOperator
 from stacks.crusoe import CrusoeCluster
 from stacks.kubeadm import KubeadmCluster
 from stacks.quantities import Bytes
@@ -46,27 +47,6 @@ class ManifestsOperator(Area):
 
     kind: Literal["manifests"]
     path: str = Field(min_length=1, description="folder with YAML files, from the project's root on")
-
-
-class ChartsOperator(Area):
-    """Slinky's operator and CRDs from its own Helm charts."""
-
-    kind: Literal["charts"]
-    version: str = Field(
-        pattern=r"^[0-9]+\.[0-9]+\.[0-9]+([-+][-+.0-9A-Za-z]+)?$", description="version of both charts, such as 1.2.1"
-    )
-    repository: str = Field(
-        default="oci://ghcr.io/slinkyproject/charts", pattern=r"^\S+$", description="where the charts are"
-    )
-    values: dict[str, Any] = Field(default_factory=dict[str, Any], description="values of chart slurm-operator")
-
-    @model_validator(mode="after")
-    def _one_authority(self) -> Self:
-        manager = self.values.get("certManager")
-        if isinstance(manager, dict) and cast("dict[str, Any]", manager).get("enabled") is False:
-            msg = "values.certManager.enabled is false, so each up would make a new authority; install cert-manager"
-            raise ValueError(msg)
-        return self
 
 
 Operator = Annotated[ManifestsOperator | ChartsOperator, Field(discriminator="kind")]

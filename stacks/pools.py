@@ -35,6 +35,12 @@ PoolName = Annotated[str, Field(pattern=POOL_NAME, max_length=MAX_POOL_NAME)]
 """Also the Slurm partition and the first part of its nodes' names, so it starts with a letter and leaves room."""
 
 
+ExtendedResource = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
+]
+"""A resource that a device plugin gives, such as the network operator's."""
+
+
 class Partition(Area):
     """The Slurm partition of a pool; it has the pool's name."""
 
@@ -105,6 +111,10 @@ class Pool(Area):
     )
     node_selector: dict[LabelKey, LabelValue] = Field(
         default_factory=dict[str, str], description="more labels a worker asks for"
+    )
+    worker_resources: dict[ExtendedResource, Annotated[int, Field(ge=1, le=1000)]] = Field(
+        default_factory=dict[str, int],
+        description="what a worker asks for besides GPUs, CPUs and memory, such as rdma/hca_shared_devices: 1",
     )
     worker_labels: dict[LabelKey, LabelValue] = Field(
         default_factory=dict[str, str], description="labels on the worker pods"

@@ -31,6 +31,15 @@ def _mail(raw: dict[str, Any], **fields: Any) -> None:
     raw["remediation"]["routes"].append({**mail, "to": ["oncall@example.com"], **fields})
 
 
+def _charts(raw: dict[str, Any], **fields: Any) -> None:
+    raw["operator"] = {"kind": "charts", "version": "1.2.1", **fields}
+
+
+def _older_slurm(raw: dict[str, Any]) -> None:
+    _charts(raw, version="1.3.0")
+    raw["slurm"]["version"] = "25.11"
+
+
 CASES: list[tuple[str, Change, str, str]] = [
     ("an area is missing", lambda raw: raw.pop("slurm"), "slurm:", "is missing"),
     ("a setting is missing", lambda raw: raw["pools"][0].pop("size"), "pools.0.size:", "GPU nodes that take work"),
@@ -115,6 +124,14 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("an authority at each up", lambda raw: raw.update(
         operator={"kind": "charts", "version": "1.2.1", "values": {"certManager": {"enabled": False}}}),
      "operator:", "install cert-manager"),
+    ("CRDs twice", lambda raw: _charts(raw, values={"crds": {"enabled": True}}), "operator:", "a chart of their own"),
+    ("a mistyped value", lambda raw: _charts(raw, values={"webook": {}}), "operator:", "did you mean webhook?"),
+    ("an operator that doesn't look", lambda raw: _charts(raw, values={"operator": {"namespaces": ["a"]}}),
+     "operator:", "leaves out slurm"),
+    ("an older API", lambda raw: _charts(raw, version="0.4.1"), "operator:", "use 1.0.0 or newer"),
+    ("Slurm too old for the operator", _older_slurm, "operator.version:", "needs Slurm 26.05"),
+    ("no resource of a device plugin", lambda raw: raw["pools"][0].update(worker_resources={"rdma": 1}),
+     "pools.0.worker_resources", "pattern"),
     ("no such manifests", lambda raw: raw["operator"].update(path="operatr"), "operator.path:", "no folder with .yaml"),
     ("a folder without manifests", lambda raw: raw["operator"].update(path=str(ROOT / "docs")),
      "operator.path:", "no folder with .yaml"),
