@@ -18,7 +18,7 @@ from components.storage import Storage
 config = settings.load()
 
 cluster = Cluster("cluster", config.cluster)
-looked = Prerequisites(config, cluster.kubeconfig, pulumi.ResourceOptions(depends_on=[cluster]))
+looked = Prerequisites(config, cluster.kubeconfig, pulumi.ResourceOptions(parent=cluster))
 on_cluster = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[cluster, looked])
 
 

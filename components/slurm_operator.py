@@ -64,6 +64,7 @@ class SlurmOperator(pulumi.ComponentResource):
             chart=f"{config.repository}/cert-manager",
             version=config.version,
             namespace=CERT_MANAGER,
-            values={"crds": {"enabled": True}, **config.values},
+            # Its check after the installation is a hook of Helm's, which would be made here with everything else.
+            values={"crds": {"enabled": True}, "startupapicheck": {"enabled": False}, **config.values},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
         )

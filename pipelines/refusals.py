@@ -14,10 +14,16 @@ _EMPTY_FILE: Final = (
     "it is no state; `?metadata=skip` at the end of PULUMI_BACKEND_URL keeps Pulumi from writing such files."
 )
 
+_UNREACHABLE: Final = (
+    "Is the kubeconfig this cluster's, and is there a way from here to it? A preview does without: "
+    "`SPAREWHEEL_OFFLINE=1 make ci-preview STACK={stack}`."
+)
+
 _STEPS: Final = (
     ("failed to load checkpoint: EOF", _EMPTY_FILE),
     ("no stack named", "Make the stack once: `pulumi stack init {stack}`."),
     ("PULUMI_ACCESS_TOKEN", "Say where the state is: set PULUMI_BACKEND_URL, or PULUMI_ACCESS_TOKEN for Pulumi Cloud."),
+    ("Kubernetes cluster is unreachable", _UNREACHABLE),
     ("passphrase", "Set PULUMI_CONFIG_PASSPHRASE (or PULUMI_CONFIG_PASSPHRASE_FILE) to this stack's passphrase."),
 )
 

@@ -86,6 +86,17 @@ def test_the_small_data_centres_stack_has_no_mandatory_finding(run_stack: Run) -
     assert [one.rule for one in verdict.findings] == ["breaker-can-open"], "its exceptions fit what is wrong"
 
 
+def test_kind_on_a_laptop_has_no_mandatory_finding(run_stack: Run) -> None:
+    config: dict[str, Any] = {**config_of("kind"), "operator": {"kind": "manifests", "path": str(MANIFESTS)}}
+    config["users"][0]["ssh_keys"] = [KEY]
+    verdict = judge(
+        registered(run_stack, config, {"oncall-url": "CANARY-url"}),
+        load(FILE, NAMES).of("kind"),
+        replace(GIVEN, production=False),
+    )
+    assert [(one.rule, one.sentence) for one in verdict.findings if not one.excepted] == []
+
+
 def the(resources: list[Resource], kind: str, name: str = "") -> Resource:
     return next(one for one in resources if one.kind == kind and name in one.name)
 

@@ -39,7 +39,7 @@ def test_cert_manager_of_the_stacks_own_is_made_before_the_operator(run_stack: R
     stack = run_stack(config, SECRETS)
     made = stack.one("helm.sh/v4:Chart", "cert-manager")
     assert made.inputs["chart"] == "oci://quay.io/jetstack/charts/cert-manager"
-    assert made.inputs["values"] == {"crds": {"enabled": True}}
+    assert made.inputs["values"] == {"crds": {"enabled": True}, "startupapicheck": {"enabled": False}}
     assert made.urn in stack.before(stack.one("helm.sh/v4:Chart", "operator"))
     assert stack.one("Prerequisites").inputs["certManager"] is False
 

@@ -74,6 +74,15 @@ def test_all_images_are_built_pushed_and_printed_as_the_stacks_file_wants_them(t
     assert images.mariadb.startswith("docker.io/library/mariadb:11@")
 
 
+def test_for_kind_they_stay_here_under_the_names_of_its_stacks_file(tmp_path: Path) -> None:
+    done, calls = build(tmp_path, REGISTRY="sparewheel.local", TAG="dev", PUSH="no")
+    assert done.returncode == 0, done.stderr
+    assert {call.split()[0] for call in calls} == {"build"}
+    printed = yaml.safe_load(f"config:\n{done.stdout}")["config"]
+    file = yaml.safe_load((ROOT / "stacks/Pulumi.kind.yaml").read_text())["config"]
+    assert printed["sparewheel:images"] == file["sparewheel:images"]
+
+
 def test_a_registry_that_names_no_digest_is_an_error(tmp_path: Path) -> None:
     done, _ = build(tmp_path, answer="", REGISTRY="registry.example/wheel", TAG="1.2.3")
     assert done.returncode != 0

@@ -106,6 +106,7 @@ def test_a_lock_is_named_with_its_owner_and_the_next_step(host: str, alive: bool
         ("no stack named 'prod' found", "pulumi stack init prod"),
         ("PULUMI_ACCESS_TOKEN must be set for login", "PULUMI_BACKEND_URL"),
         ("get stack secrets manager: incorrect passphrase", "PULUMI_CONFIG_PASSPHRASE"),
+        ("configured Kubernetes cluster is unreachable: x", "SPAREWHEEL_OFFLINE=1 make ci-preview STACK=prod"),
         ("failed to load checkpoint: EOF", "remove prod.json.attrs where it is empty"),
         ("[409] Conflict: Another update is currently in progress.", "pulumi cancel --stack prod"),
     ],
