@@ -25,7 +25,7 @@ OFFLINE = "SPAREWHEEL_OFFLINE"
 
 
 def _away() -> bool:
-    """A preview that can't reach the cluster, and says so, looks at it as at one that isn't there yet."""
+    """A first preview that can't reach the cluster, and says so, looks at it as at one that isn't there yet."""
     return bool(os.environ.get(OFFLINE)) and pulumi.runtime.is_dry_run()
 
 

@@ -15,8 +15,8 @@ _EMPTY_FILE: Final = (
 )
 
 _UNREACHABLE: Final = (
-    "Is the kubeconfig this cluster's, and is there a way from here to it? A preview does without: "
-    "`SPAREWHEEL_OFFLINE=1 make ci-preview STACK={stack}`."
+    "Is the kubeconfig this cluster's, and is there a way from here to it? A stack that isn't up yet is previewed "
+    "without: `SPAREWHEEL_OFFLINE=1 make ci-preview STACK={stack}`."
 )
 
 _STEPS: Final = (

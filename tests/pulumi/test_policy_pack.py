@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.components.conftest import SECRETS, production, stack_config
+from tests.components.conftest import KUBECONFIG, SECRETS, production, stack_config
+from tests.components.test_policies import config_of
+from tests.components.test_production_stack import filled_in
 from tests.pulumi.engine import EngineStack
 from tests.pulumi.stack import ROOT, ProjectStack
 
 PACK = ROOT / "policies" / "pack" / "__main__.py"
+PROJECT_PROGRAM = (
+    f"import sys\n\nsys.path.insert(0, {str(ROOT)!r})\nimport runpy\n\nrunpy.run_path({str(ROOT / '__main__.py')!r})\n"
+)
+OF_ENVIRONMENTS = {"kubeconfig": KUBECONFIG, "crusoe-key": "CANARY-crusoe", "oncall-url": "CANARY-url"}
 PROGRAM = """
 import pulumi
 from pulumi.dynamic import CreateResult, Resource, ResourceProvider
@@ -56,10 +62,21 @@ def test_a_stack_that_breaks_them_stops(stack: EngineStack) -> None:
         assert f"[mandatory]  {rule}" in said, said
 
 
+@pytest.mark.parametrize("name", ["production", "crusoe"])
+def test_an_environments_own_file_is_previewed_before_there_is_a_cluster(tmp_path: Path, name: str) -> None:
+    """With the charts' addresses, and no way to them or to a cluster; judged as production."""
+    project = ProjectStack(tmp_path, PROJECT_PROGRAM)
+    project.configure(filled_in() if name == "production" else config_of(name), OF_ENVIRONMENTS)
+    project.env["SPAREWHEEL_OFFLINE"] = "1"
+    done = project.run("preview", "--policy-pack", str(PACK))
+    assert done.code == 0, done.said
+    assert "kubernetes:helm.sh/v4:Chart operator-crds" in done.said
+    assert ("CrusoeNodePool h100" in done.said) == (name == "crusoe")
+
+
 def test_a_first_preview_of_the_whole_stack_is_judged_by_its_inputs(tmp_path: Path) -> None:
     """Before the cluster is known the provider knows no output; nothing that is declared may count as missing."""
-    program = f"import runpy, sys\n\nsys.path.insert(0, {str(ROOT)!r})\nrunpy.run_path({str(ROOT / '__main__.py')!r})\n"
-    project = ProjectStack(tmp_path, program)
+    project = ProjectStack(tmp_path, PROJECT_PROGRAM)
     config = production(stack_config())
     project.configure(config, SECRETS)
     done = project.run("preview", "--policy-pack", str(PACK))

@@ -56,7 +56,12 @@ def test_a_stack_from_before_routes_had_a_kind_is_brought_up_to_date(
     older = _routes(api_server)
     assert "kind" not in older[0]
     (stack.folder / "__main__.py").write_text(WHOLE)
-    assert "remediationpolicies" in stack.good("preview"), "what changes is shown, the kinds too"
+    newer = config(api_server)
+    newer["images"]["slurmctld"] = "registry.example/slurmctld:2"
+    stack.configure(newer)
+    said = stack.pipeline("preview").stdout
+    assert "remediationpolicies" in said, "what changes is shown, the kinds too"
+    assert "**What restarts**\n\n- slurmctld restarts: under a minute" in said
     stack.up()
     assert [route["kind"] for route in _routes(api_server)] == ["webhook"]
     stack.good("preview", "--expect-no-changes")
