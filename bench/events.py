@@ -45,7 +45,7 @@ async def measure(events: int = EVENTS) -> dict[str, float]:
     state = State(MemoryKube(clock=clock), clock, "sparewheel")
     queue = DueQueue(clock)
     watches = Watches(state, lambda kind, name: queue.add(Key(kind, name)))
-    scout = Scout(cast("Any", None), state, no_incident, list)
+    scout = Scout(cast("Any", None), state, no_incident, lambda _kind, _name: None, list)
 
     async def look(key: Key) -> float | None:
         return await scout.triage(key.name) if key.kind == "node" else None

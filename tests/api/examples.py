@@ -16,7 +16,13 @@ from sparewheel.api.base import ApiObject
 
 MOST_ALTERNATIVES = 4
 """Of one union: the kinds of routes."""
-TEXTS = ("name-1", "01234567-89ab-cdef-0123-456789abcdef", "{name}.example", "https://name-1.example")
+TEXTS = (
+    "name-1",
+    "01234567-89ab-cdef-0123-456789abcdef",
+    "{name}.example",
+    "https://name-1.example",
+    "unix:///run/name-1.sock",
+)
 TIME = datetime(2026, 3, 4, 5, 6, 7, 890123, tzinfo=UTC)
 
 

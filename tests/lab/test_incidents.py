@@ -12,6 +12,8 @@ from sparewheel.api.gpu_host import HostPhase
 from sparewheel.api.names import LABEL_VETO, NAMESPACE
 from sparewheel.api.remediation import NodeStage, Outcome, Trigger
 from tests.lab.platform import GRACE_SECONDS, HEAL_SECONDS, Platform
+from tests.lab.shown import secrets_of, shown_by
+from tests.support.canaries import leaks
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -52,6 +54,10 @@ def test_a_gpu_dies_and_the_job_goes_on(platform: Platform) -> None:
     assert str(job) in told[0].body["text"] + str(told[0].body["jobs"])
     assert f"resumed from step {saved}" in sparewheel(platform.paths, "why", str(job)).replace("\n", " ")
     assert "resumed from step" in platform.alice.ssh(f"scontrol show job {job}")
+    secrets, places = secrets_of(platform.paths), shown_by(platform)
+    assert len(secrets) > 5, "there are keys and passwords to look for"
+    assert leaks(places, secrets) == []
+    assert leaks({"reversed": secrets[0]}, secrets) != []
 
 
 def test_the_batch_host_dies(platform: Platform) -> None:

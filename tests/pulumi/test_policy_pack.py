@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.components import test_metal_stack, test_production_stack
 from tests.components.conftest import KUBECONFIG, SECRETS, production, stack_config
 from tests.components.test_policies import config_of
-from tests.components.test_production_stack import filled_in
 from tests.pulumi.engine import EngineStack
 from tests.pulumi.stack import ROOT, ProjectStack
 
@@ -16,7 +17,7 @@ PACK = ROOT / "policies" / "pack" / "__main__.py"
 PROJECT_PROGRAM = (
     f"import sys\n\nsys.path.insert(0, {str(ROOT)!r})\nimport runpy\n\nrunpy.run_path({str(ROOT / '__main__.py')!r})\n"
 )
-OF_ENVIRONMENTS = {"kubeconfig": KUBECONFIG, "crusoe-key": "CANARY-crusoe", "oncall-url": "CANARY-url"}
+OF_ENVIRONMENTS = {"kubeconfig": KUBECONFIG, "crusoe-key": "CANARY-crusoe", **test_metal_stack.SECRETS}
 PROGRAM = """
 import pulumi
 from pulumi.dynamic import CreateResult, Resource, ResourceProvider
@@ -62,16 +63,29 @@ def test_a_stack_that_breaks_them_stops(stack: EngineStack) -> None:
         assert f"[mandatory]  {rule}" in said, said
 
 
-@pytest.mark.parametrize("name", ["production", "crusoe"])
+def environment(name: str, folder: Path) -> dict[str, Any]:
+    """An environment's own file, as a user would fill it in."""
+    match name:
+        case "production":
+            return test_production_stack.filled_in()
+        case "metal":
+            (folder / "network.yaml").write_text(test_metal_stack.DAEMON)
+            return test_metal_stack.filled_in(str(folder))
+        case _:
+            return config_of(name)
+
+
+@pytest.mark.parametrize("name", ["production", "crusoe", "metal"])
 def test_an_environments_own_file_is_previewed_before_there_is_a_cluster(tmp_path: Path, name: str) -> None:
     """With the charts' addresses, and no way to them or to a cluster; judged as production."""
     project = ProjectStack(tmp_path, PROJECT_PROGRAM)
-    project.configure(filled_in() if name == "production" else config_of(name), OF_ENVIRONMENTS)
+    project.configure(environment(name, tmp_path), OF_ENVIRONMENTS)
     project.env["SPAREWHEEL_OFFLINE"] = "1"
     done = project.run("preview", "--policy-pack", str(PACK))
     assert done.code == 0, done.said
     assert "kubernetes:helm.sh/v4:Chart operator-crds" in done.said
     assert ("CrusoeNodePool h100" in done.said) == (name == "crusoe")
+    assert ("command:remote:Command" in done.said) == (name == "metal")
 
 
 def test_a_first_preview_of_the_whole_stack_is_judged_by_its_inputs(tmp_path: Path) -> None:
