@@ -104,6 +104,7 @@ ANEW: Final = (
     (":Controller", "controller-", "slurmctld's object is made anew: every job that waits or runs may be lost"),
     (":NodeSet", "nodeset-", "pool {name} gets other workers: **its running jobs end**"),
     ("CrusoeNodePool", "", "node pool {name} gets other VMs: **its running jobs end**"),
+    ("remote:Command", "", "the control plane is reset by kubeadm: **the cluster and everything in it is gone**"),
     ("CrusoeCluster", "", "cluster {name} is made anew, with everything in it"),
     ("providers:kubernetes", "", "another cluster: everything in the old one is left there and made anew"),
     (":Namespace", "", "namespace {name} is made anew, with everything in it"),

@@ -10,10 +10,19 @@ import httpx
 def connections(tls: ssl.SSLContext | bool, most: int) -> httpx.AsyncBaseTransport:
     """At most so many connections to one server. httpx's own cost six times the processor for each request.
 
-    No proxy from the environment stands between the controller and its cluster. aiohttp sends a request that is safe to
-    repeat (GET, PUT, DELETE) once more where a kept connection turns out to be closed: our PUTs are compare-and-swap,
-    so the second one of two is refused.
+    No proxy from the environment stands between the controller and its cluster. aiohttp sends a request that HTTP takes
+    for safe to repeat (GET, PUT, DELETE) once more where the connection broke before an answer came: our PUTs are
+    compare-and-swap, so the second one of two is refused. A GET that acts goes over ``once``.
     """
+    import aiohttp
     from httpx_aiohttp import AiohttpTransport
+    from httpx_aiohttp.transport import AIOHTTP_EXC_MAP
 
+    # An answer that is no HTTP, and whatever else it lacks: who asks knows httpx's errors alone.
+    AIOHTTP_EXC_MAP.setdefault(aiohttp.ClientError, httpx.TransportError)
     return AiohttpTransport(verify=tls, limits=httpx.Limits(max_connections=most), trust_env=False)
+
+
+def once() -> httpx.AsyncBaseTransport:
+    """Never sends anything twice."""
+    return httpx.AsyncHTTPTransport(trust_env=False)

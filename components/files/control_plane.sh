@@ -29,7 +29,7 @@ run() {
 is_made() { [ -e "$kept/made.json" ] && [ ! -e "$kept/begun" ]; }
 
 as_made() { # the settings that kubeadm init got; the version is what the API server runs, which an upgrade changes
-    changed=$(grep -v '"kubernetesVersion"' "$kept/wanted.json" | diff "$kept/made.json" - | sed -n 's/^> *//p' | head -n 3)
+    changed=$(grep -v '"kubernetesVersion"' "$kept/wanted.json" | diff "$kept/made.json" - | sed -n 's/^[<>] *//p' | head -n 3)
     [ -z "$changed" ] || fail "settings changed since kubeadm init, and kubeadm applies none of them to a cluster that is" \
         "there: $changed. Put them back, or apply them by hand and copy $kept/wanted.json to made.json, without its version"
     grep -q "image: .*:v$version\$" "$server" || fail "runs another release than $version; upgrade it with" \

@@ -30,6 +30,8 @@ class VainSearches:
 
     clock: Clock
     _by_pool: dict[str, _Vain] = field(default_factory=dict[str, _Vain])
+    _freed: dict[str, float] = field(default_factory=dict[str, float])
+    """When a host of the pool was last seen to be free, by the monotonic clock."""
 
     def of(self, pool: GpuPool, owner: str) -> str | None:
         """Why there is none, as last seen; None: look. Who holds one of the pool's hosts has to look for itself."""
@@ -43,7 +45,8 @@ class VainSearches:
 
     def note(self, pool: GpuPool, hosts: Sequence[GpuHost], why: str, began_monotonic: float) -> None:
         """A look that began then got nothing. One that saw a free host, which did not fit, says nothing for others."""
-        if any(is_free(host) for host in hosts):
+        freed = self._freed.get(pool.metadata.name, float("-inf"))
+        if any(is_free(host) for host in hosts) or freed >= began_monotonic:
             return
         now = self.clock.monotonic_seconds()
         pools = len(self._by_pool.keys() | {pool.metadata.name})
@@ -52,5 +55,6 @@ class VainSearches:
         self._by_pool[pool.metadata.name] = _Vain(owners, why, now + rest, pool.metadata.generation)
 
     def forget(self, pool: str) -> None:
-        """A host of the pool is free again."""
+        """A host of the pool is free again; a look that is under way may not have seen it."""
+        self._freed[pool] = self.clock.monotonic_seconds()
         self._by_pool.pop(pool, None)

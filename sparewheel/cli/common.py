@@ -65,7 +65,7 @@ def run(command: Callable[[KubeClient], Awaitable[T]]) -> T:
     except UnavailableError as error:
         fail(CommandError(f"{error}; see that the cluster is up and that KUBECONFIG names the right one"))
     except AccessError as error:
-        hint = "" if os.environ.get("KUBECONFIG") else """ (in a checkout: eval "$(make env)")"""
+        hint = "" if os.environ.get("KUBECONFIG") else " (README, When something happened, says how to get it)"
         fail(CommandError(f"{error}{hint}"))
     except KubeError as error:
         fail(CommandError(f"{error}{_next_step(error)}"))

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 import httpx
 import msgspec
 
-from sparewheel.http import connections
+from sparewheel.http import connections, once
 from sparewheel.slurm.port import (
     BatchJob,
     Ping,
@@ -56,11 +56,16 @@ class SlurmClient:
         self._user = user
         reach = transport or connections(True, CONNECTIONS)
         self._http = httpx.AsyncClient(base_url=self._url, timeout=timeout, transport=reach, trust_env=False)
+        self._once = httpx.AsyncClient(
+            base_url=self._url, timeout=timeout, transport=transport or once(), trust_env=False
+        )
+        """For a GET that acts."""
         self._nodes = Shared(self._ask_nodes)
         self._jobs = Shared(self._ask_jobs)
 
     async def close(self) -> None:
         await self._http.aclose()
+        await self._once.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -211,7 +216,7 @@ class SlurmClient:
         return answer
 
     async def _write(self, method: str, path: str, what: str, body: dict[str, Any] | None = None) -> WriteAnswer:
-        response = await self._send(method, path, what, body)
+        response = await self._send(method, path, what, body, http=self._once if method == "GET" else None)
         try:
             answer = WRITE_DECODER.decode(response.content)
         except msgspec.DecodeError as error:
@@ -221,12 +226,19 @@ class SlurmClient:
             raise SlurmError(f"{what}: done in part only: {'; '.join(map(str, answer.warnings))}")
         return answer
 
-    async def _send(self, method: str, path: str, what: str, body: dict[str, Any] | None = None) -> httpx.Response:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        what: str,
+        body: dict[str, Any] | None = None,
+        http: httpx.AsyncClient | None = None,
+    ) -> httpx.Response:
         for fresh in (False, True):
             token = await self._token.token(fresh=fresh)
             headers = {"X-SLURM-USER-NAME": self._user, "X-SLURM-USER-TOKEN": token}
             try:
-                response = await self._http.request(method, path, json=body, headers=headers)
+                response = await (http or self._http).request(method, path, json=body, headers=headers)
             except httpx.HTTPError as error:
                 raise SlurmUnavailableError(
                     f"{what}: {self._url} did not answer: {str(error) or type(error).__name__}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -64,6 +65,8 @@ class Mortal:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._target, name)
+        if not inspect.iscoroutinefunction(method):
+            return method  # asks nobody, writes nothing
         counts = name in self._writes
 
         async def call(*args: Any, **kwargs: Any) -> Any:

@@ -74,6 +74,14 @@ def test_another_setting_is_refused_since_kubeadm_would_not_apply_it(host: Scrip
     assert host.asked() == []
 
 
+def test_a_setting_that_was_taken_out_is_refused_as_well(host: ScriptHost) -> None:
+    with_more = WANTED.replace('"a": 1,', '"b": 2,\n "a": 1,')
+    made(host, wanted=with_more)
+    answer = made(host, "again", wanted=WANTED)
+    assert answer.code != 0
+    assert '"b": 2' in answer.said
+
+
 def test_another_release_is_an_upgrade_that_a_person_makes(host: ScriptHost) -> None:
     made(host)
     newer = WANTED.replace("1.36.3", "1.37.0")

@@ -9,6 +9,14 @@ mode=$1 seconds=$2 socket=$3
 joined=/etc/kubernetes/sparewheel-joined
 log=/var/log/sparewheel-kubeadm.log
 
+end=$(($(date +%s) + seconds * 3 / 2)) # all of it, whatever had to be waited for
+
+at_most() { # at_most SECONDS ; or what is left
+    left=$((end - $(date +%s)))
+    [ "$left" -ge 1 ] || left=1
+    [ "$1" -lt "$left" ] && echo "$1" || echo "$left"
+}
+
 fail() { echo "$*" >&2; exit 1; }
 
 why() { # kubeadm's complaints since line $1 of the log, in one line and without tokens
@@ -17,7 +25,7 @@ why() { # kubeadm's complaints since line $1 of the log, in one line and without
 }
 
 run() { # run SECONDS ARGUMENT... ; 0 or kubeadm's exit status
-    limit=$1
+    limit=$(at_most "$1")
     shift
     timeout --kill-after=5 "$limit" kubeadm "$@" >>"$log" 2>&1 </dev/null
 }

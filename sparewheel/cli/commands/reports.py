@@ -158,10 +158,14 @@ def show_timeline(
     """What happened in the incident NAME and how long each step took, in seconds after the fault."""
 
     async def command(kube: KubeClient) -> None:
+        if follow and output == "json":
+            raise CommandError("--follow tells steps in words; leave out -o json, or ask again at the incident's end")
         record = await incident(kube, name)
         if follow:
             await followed(kube, record)
-            return
+            if html is None:
+                return
+            record = await incident(kube, name)
         if html is not None:
             write_page(html, incident_page(record, datetime.now(UTC)))
             return

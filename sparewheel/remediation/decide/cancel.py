@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparewheel.api.names import ANNOTATION_CANCEL
-from sparewheel.api.remediation import Remediation, RemediationStatus
+from sparewheel.api.remediation import Outcome, Remediation, RemediationStatus
 from sparewheel.remediation.decide.observations import NodeView
-from sparewheel.remediation.decide.record import is_open
+from sparewheel.remediation.decide.record import Change, copy, is_open
 
 BY_UNCORDON = "uncordon"
 
@@ -33,6 +33,19 @@ def past_recall(status: RemediationStatus) -> str:
     if status.replacement.worker_deleted_at is not None:
         return "the node's worker pod was deleted already"
     return ""
+
+
+def called_off(by: str, why: str) -> Change:
+    """It ends so, whatever comes. Said once, and not where another track has gone past recall meanwhile."""
+
+    def change(status: RemediationStatus) -> RemediationStatus:
+        if status.outcome is not Outcome.OPEN or status.cancelled_by or past_recall(status):
+            return status
+        new = copy(status)
+        new.cancelled_by, new.cancelled_why = by, why
+        return new
+
+    return change
 
 
 def asked_to_cancel(remediation: Remediation) -> CallOff | None:

@@ -204,19 +204,6 @@ def veto_escalated(now: datetime) -> Change:
     return change
 
 
-def called_off(by: str, why: str) -> Change:
-    """It ends so, whatever comes. Said once."""
-
-    def change(status: RemediationStatus) -> RemediationStatus:
-        if status.outcome is not Outcome.OPEN or status.cancelled_by:
-            return status
-        new = copy(status)
-        new.cancelled_by, new.cancelled_why = by, why
-        return new
-
-    return change
-
-
 def recovered(why: str, now: datetime) -> Change:
     """A node that was only cordoned is well again; it is given back next. Said once."""
 

@@ -15,12 +15,12 @@ from sparewheel.api.remediation import NodeStage, Outcome, Trigger
 from sparewheel.capacity.claims import ON_THE_WAY, owner_of
 from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
 from sparewheel.remediation.decide.anew import marked
-from sparewheel.remediation.decide.cancel import CallOff
+from sparewheel.remediation.decide.cancel import CallOff, called_off
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_CLOSED, EVENT_WAITING
 from sparewheel.remediation.decide.ladder import request_of
 from sparewheel.remediation.decide.observations import NodeView
-from sparewheel.remediation.decide.record import called_off, close, drop_spare, ended, recovered, started
+from sparewheel.remediation.decide.record import close, drop_spare, ended, recovered, started
 from sparewheel.remediation.decide.rung_words import rungs_ahead
 from sparewheel.remediation.decide.sentences import cordon_reason
 from sparewheel.remediation.stages import detected, slurm_return, survivors, takeover
@@ -146,6 +146,8 @@ async def call_off(incident: Incident, wish: CallOff) -> bool:
 async def let_go(incident: Incident, wish: CallOff) -> bool:
     """Called off, and job processes are waited for first: from here on it ends so, and its spare is free at once."""
     await incident.update(called_off(wish.by, wish.why))
+    if not incident.record.status.cancelled_by:
+        return True  # it came too late
     host = incident.record.status.replacement.spare_host
     await _release_spare(incident)
     if host is None:
@@ -163,6 +165,8 @@ async def _end_without_spare(incident: Incident, outcome: Outcome, message: str,
     """The search for a spare goes on beside this: what it claimed since the release is let go too."""
     while True:
         await _release_spare(incident)
+        async with incident.hold_lock:
+            await survivors.drop(incident)  # asks Slurm: before the lock that other strikes' claims wait for
         async with incident.ports.claim_lock:
             if not await _on_the_way(incident):
                 return await _end(incident, outcome, message, cancelled_by)

@@ -14,6 +14,7 @@ from sparewheel.api.names import CLAIM_OF_INCIDENT, POLICY_NAME
 from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.clock import Clock
+from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import NODE, POD, REMEDIATION_POLICY, Json, Kube, KubeError, NotFoundError
 from sparewheel.notify.port import Notifier
 from sparewheel.remediation.decide.anew import about
@@ -109,8 +110,8 @@ class Ports:
     drive: Callable[[str], Awaitable[str]] = _nobody_else_drives
     """Asks for the pool's lease; empty when we hold it, else what is waited for."""
     fence_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One fence decision at a time: the breaker counts what the one before journalled. Held for no request but the one
-    that opens the breaker: two hundred fences would wait for each other's."""
+    """One fence decision at a time: the breaker counts what the one before journalled. Held for no request
+    but those by which the breaker is opened and told: two hundred fences would wait for each other's."""
     breaker_writes: int = 0
     """How often this controller has opened the breaker; what was read before the last one is old."""
     claim_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -130,6 +131,7 @@ class Ports:
         self.breaker = Shared(self._read_breaker, rest=0.0)
 
     async def _read_breaker(self) -> RemediationPolicyStatus:
+        URGENCY.set(Urgency.FENCE)  # in a task of its own: fences wait for it, whoever asked first
         try:
             body = await self.kube.get(REMEDIATION_POLICY, POLICY_NAME, self.namespace)
         except NotFoundError:
@@ -207,7 +209,6 @@ class Incident:
     async def put_breaker(self, status: RemediationPolicyStatus) -> None:
         """Without a policy there is nowhere to keep it open: each fence then counts for itself."""
         self.lead()
-        self.ports.breaker_writes += 1
         patch = {"status": status.model_dump(mode="json", by_alias=True, exclude={"notify_test"})}
         try:
             await self.ports.kube.merge_patch(
@@ -215,6 +216,8 @@ class Incident:
             )
         except NotFoundError:
             log.warning("%s: there is no RemediationPolicy %s to keep the breaker open", self.name, POLICY_NAME)
+        finally:
+            self.ports.breaker_writes += 1  # also where it is not known whether it took effect
 
     async def tell(self, event: str) -> None:
         """Put an event into the outbox; the same event of the same incident is told once, ever."""

@@ -70,6 +70,16 @@ async def test_a_host_that_is_seen_free_ends_the_rest() -> None:
     assert (await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())).host == "gpu-3"
 
 
+async def test_a_host_that_is_freed_during_a_look_is_not_forgotten() -> None:
+    scene = await built()
+    began = scene.clock.monotonic_seconds()
+    scene.clock.seconds += 1
+    scene.replacer.freed(scene.pool.metadata.name)
+    scene.clock.seconds += 1
+    scene.replacer.vain.note(scene.pool, (), "none stands by", began)
+    assert scene.replacer.vain.of(scene.pool, OWNER) is None
+
+
 async def test_a_pool_that_was_changed_is_looked_at_anew() -> None:
     scene = await built()
     assert await searches(scene) == 1

@@ -70,6 +70,11 @@ def test_what_is_lost_comes_first_and_nothing_twice() -> None:
     assert said[0].startswith("slurm-home is made anew")
 
 
+def test_a_control_plane_that_goes_takes_its_cluster_along() -> None:
+    (said,) = restarts([Change("delete", "command:remote:Command cluster-control-plane")])
+    assert "everything in it is gone" in said
+
+
 def test_a_release_of_slurm_from_the_engines_own_words_to_the_comment() -> None:
     def state(image: str) -> dict[str, Any]:
         return {"inputs": {"spec": {"slurmd": {"image": image}, "replicas": 8}}}
