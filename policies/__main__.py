@@ -26,7 +26,9 @@ def main(
     ] = None,
     environment: Annotated[str, typer.Option(help="environment, where the files name none")] = "",
     settings: Annotated[Path, typer.Option(help="levels and exceptions")] = FILE,
-    output: Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="table or json")] = "table",
+    output: Annotated[
+        Literal["table", "json"], typer.Option("--output", "-o", help="table or json; a list where no file is named")
+    ] = "table",
 ) -> None:
     """Judge what a stack declares: `pulumi stack export`, `pulumi preview --json --show-sames`, manifests, a stack's
     file; beside them the JSON of `sparewheel spares` and `sparewheel remediations`. Without a file each stack's file is
@@ -39,8 +41,14 @@ def main(
     except (ReadError, SettingsError) as error:
         _err.print(f"error: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(2) from None
-    for judged in verdicts:
-        _show(judged, output)
+    if output == "json":
+        found = [
+            report.as_json(one.verdict, one.resources, one.environment, production=one.production) for one in verdicts
+        ]
+        _out.print_json(json.dumps(found[0] if files else found))
+    else:
+        for judged in verdicts:
+            _show(judged)
     raise typer.Exit(int(any(judged.verdict.stops for judged in verdicts)))
 
 
@@ -48,11 +56,8 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _show(judged: Judged, output: str) -> None:
+def _show(judged: Judged) -> None:
     verdict, name, count = judged.verdict, judged.environment, judged.resources
-    if output == "json":
-        _out.print_json(json.dumps(report.as_json(verdict, count, name, production=judged.production)))
-        return
     if verdict.findings:
         _out.print(report.table(verdict))
     for rule, why in verdict.not_judged:

@@ -66,6 +66,14 @@ def test_json(tmp_path: Path, manifest: Path) -> None:
     assert [(one["rule"], one["level"]) for one in said["findings"]] == [("pool-has-a-spare", "advisory")]
 
 
+def test_without_a_file_json_is_one_list_of_all_stacks(tmp_path: Path) -> None:
+    found = settings(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / f"Pulumi.{name}.yaml").write_text("config: {x: 1}\n")
+    done = run("--settings", found, "--output", "json")
+    assert [one["environment"] for one in json.loads(done.output)] == ["a", "b"]
+
+
 def test_a_file_of_no_known_kind_is_exit_2(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("just words")
