@@ -1,4 +1,4 @@
-"""How our long-running HTTP clients reach their server: httpx's interface over aiohttp's connections."""
+"""How the client of the API server reaches it: httpx's interface over aiohttp's connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def connections(tls: ssl.SSLContext | bool, most: int) -> httpx.AsyncBaseTranspo
 
     No proxy from the environment stands between the controller and its cluster. aiohttp sends a request that HTTP takes
     for safe to repeat (GET, PUT, DELETE) once more where the connection broke before an answer came: our PUTs are
-    compare-and-swap, so the second one of two is refused. A GET that acts goes over ``once``.
+    compare-and-swap, so the second one of two is refused.
     """
     import aiohttp
     from httpx_aiohttp import AiohttpTransport
@@ -21,8 +21,3 @@ def connections(tls: ssl.SSLContext | bool, most: int) -> httpx.AsyncBaseTranspo
     # An answer that is no HTTP, and whatever else it lacks: who asks knows httpx's errors alone.
     AIOHTTP_EXC_MAP.setdefault(aiohttp.ClientError, httpx.TransportError)
     return AiohttpTransport(verify=tls, limits=httpx.Limits(max_connections=most), trust_env=False)
-
-
-def once() -> httpx.AsyncBaseTransport:
-    """Never sends anything twice."""
-    return httpx.AsyncHTTPTransport(trust_env=False)

@@ -12,7 +12,6 @@ from typing import Any, Final, Self
 import httpx
 import msgspec
 
-from sparewheel.http import connections, once
 from sparewheel.slurm.port import (
     BatchJob,
     Ping,
@@ -30,7 +29,6 @@ from sparewheel.slurm.wire import DECODER, ENDED_STATES, WRITE_DECODER, Answer, 
 API: Final = "/slurm/v0.0.44"
 REQUEUE_API: Final = "/slurm/v0.0.45"
 TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=None)
-CONNECTIONS: Final = 32
 
 INVALID_JOB_ID: Final = 2017
 INVALID_NODE_NAME: Final = 2018
@@ -54,18 +52,14 @@ class SlurmClient:
         self._url = url.rstrip("/")
         self._token = token
         self._user = user
-        reach = transport or connections(True, CONNECTIONS)
-        self._http = httpx.AsyncClient(base_url=self._url, timeout=timeout, transport=reach, trust_env=False)
-        self._once = httpx.AsyncClient(
-            base_url=self._url, timeout=timeout, transport=transport or once(), trust_env=False
-        )
-        """For a GET that acts."""
+        # httpx's own connections: slurmrestd's errors go on after "Connection: close", which aiohttp refuses to read
+        # (seen on 26.05.5), and aiohttp sends a GET twice where the first is not answered; a requeue is a GET.
+        self._http = httpx.AsyncClient(base_url=self._url, timeout=timeout, transport=transport, trust_env=False)
         self._nodes = Shared(self._ask_nodes)
         self._jobs = Shared(self._ask_jobs)
 
     async def close(self) -> None:
         await self._http.aclose()
-        await self._once.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -216,7 +210,7 @@ class SlurmClient:
         return answer
 
     async def _write(self, method: str, path: str, what: str, body: dict[str, Any] | None = None) -> WriteAnswer:
-        response = await self._send(method, path, what, body, http=self._once if method == "GET" else None)
+        response = await self._send(method, path, what, body)
         try:
             answer = WRITE_DECODER.decode(response.content)
         except msgspec.DecodeError as error:
@@ -226,19 +220,12 @@ class SlurmClient:
             raise SlurmError(f"{what}: done in part only: {'; '.join(map(str, answer.warnings))}")
         return answer
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        what: str,
-        body: dict[str, Any] | None = None,
-        http: httpx.AsyncClient | None = None,
-    ) -> httpx.Response:
+    async def _send(self, method: str, path: str, what: str, body: dict[str, Any] | None = None) -> httpx.Response:
         for fresh in (False, True):
             token = await self._token.token(fresh=fresh)
             headers = {"X-SLURM-USER-NAME": self._user, "X-SLURM-USER-TOKEN": token}
             try:
-                response = await (http or self._http).request(method, path, json=body, headers=headers)
+                response = await self._http.request(method, path, json=body, headers=headers)
             except httpx.HTTPError as error:
                 raise SlurmUnavailableError(
                     f"{what}: {self._url} did not answer: {str(error) or type(error).__name__}"
