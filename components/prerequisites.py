@@ -1,6 +1,7 @@
 """Prerequisites: a dynamic resource that looks, before anything is made, whether the cluster has what it must have.
 
-It makes nothing, and looks again only when what is expected, or the kubeconfig, changes. A thin shell over ``sparewheel.kube``.
+It makes nothing, and looks again only when what is expected, or the kubeconfig, changes. A thin shell over
+``sparewheel.kube``.
 The provider class lives here, in a module without side effects: the state refers to it by this import path.
 """
 
