@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from typing import cast
 
 import httpx
 
@@ -19,5 +20,6 @@ def connections(tls: ssl.SSLContext | bool, most: int) -> httpx.AsyncBaseTranspo
     from httpx_aiohttp.transport import AIOHTTP_EXC_MAP
 
     # An answer that is no HTTP, and whatever else it lacks: who asks knows httpx's errors alone.
-    AIOHTTP_EXC_MAP.setdefault(aiohttp.ClientError, httpx.TransportError)
+    errors = cast("dict[type[Exception], type[httpx.HTTPError]]", AIOHTTP_EXC_MAP)
+    errors.setdefault(aiohttp.ClientError, httpx.TransportError)
     return AiohttpTransport(verify=tls, limits=httpx.Limits(max_connections=most), trust_env=False)

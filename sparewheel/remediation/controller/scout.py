@@ -103,14 +103,13 @@ class Scout:
         rungs, off = rungs_for(decision.spec, pool, policy, incidents, now)
         by = reboot_by(pool, policy)
         spec = decision.spec.model_copy(update={"hold": hold, "ladder": rungs, "ladder_off": off, "reboot_by": by})
-        made: Remediation | None = None
         try:
             with self.state.making(decision.name):
-                made = await detected.create(self.ports.kube, self.ports.namespace, decision.name, spec)
-        finally:
-            if made is None:  # for whatever reason: it may have been made all the same, and a watch have shown it
-                self.wake("record", decision.name)
-        self.found(made)
+                record = await detected.create(self.ports.kube, self.ports.namespace, decision.name, spec)
+        except BaseException:
+            self.wake("record", decision.name)  # it may have been made all the same, and a watch have shown it
+            raise
+        self.found(record)
         return None
 
     async def _workers(self, node: str) -> tuple[PodView, ...]:
