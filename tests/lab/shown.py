@@ -52,10 +52,13 @@ def _recognisable(data: bytes) -> set[str]:
 def shown_by(platform: Platform) -> dict[str, str | bytes]:
     """Objects, logs of every pod that runs, messages, Pulumi's state and its own log."""
     paths, places = platform.paths, dict[str, str | bytes]()
+    nodes = kubectl(paths, "get", "nodes", "-o", "name").replace("node/", "").split()
     for space in SPACES:
         for item in _items(paths, space, SHOWN):
             places[f"{item['kind']} {space}/{item['metadata']['name']}"] = json.dumps(item)
-            if item["kind"] == "Pod" and _answers(item):
+            if (
+                item["kind"] == "Pod" and item["spec"].get("nodeName") in nodes
+            ):  # one of a host that left stays for a while
                 name = item["metadata"]["name"]
                 log = kubectl(paths, "-n", space, "logs", name, "--all-containers", "--tail=-1")
                 places[f"log of {space}/{name}"] = log
@@ -63,12 +66,6 @@ def shown_by(platform: Platform) -> dict[str, str | bytes]:
     for folder in ("backend", "log"):
         places |= {f"{folder}/{name}": data for name, data in files_under(stack.folder(paths) / folder).items()}
     return places
-
-
-def _answers(pod: dict[str, Any]) -> bool:
-    """A pod of a host that has left stays Running until it is collected."""
-    conditions: list[dict[str, Any]] = pod.get("status", {}).get("conditions") or []
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def _items(paths: Paths, space: str, kinds: str) -> list[dict[str, Any]]:
