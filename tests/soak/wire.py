@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -120,6 +121,8 @@ class Wire:
 
     def __getattr__(self, method: str) -> Any:
         target, counts = getattr(self._target, method), method in self._writes
+        if not inspect.iscoroutinefunction(target):
+            return target  # asks nobody, writes nothing
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             life, port = self._life, self._port

@@ -90,7 +90,7 @@ def test_no_kubeconfig_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     done = CliRunner().invoke(every_command(), ["status"])
     assert done.exit_code == 1
     assert "set KUBECONFIG to your cluster's" in done.output
-    assert "make env" in done.output
+    assert "README" in done.output
 
 
 def test_usage_has_the_name_that_is_typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
