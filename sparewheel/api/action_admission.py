@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sparewheel.api.admission_objects import denying, forbidden, rule
 from sparewheel.api.names import ANNOTATION_NODE_ACTION, CONTROLLER_ACCOUNT, NAMESPACE
 
 ACTION_POLICY_NAME: Final = "sparewheel-node-action"
@@ -18,35 +19,15 @@ _BEFORE: Final = f"(request.operation == 'CREATE' ? '' : old{_NOW.replace('objec
 def action_admission_manifests(namespace: str = NAMESPACE, account: str = CONTROLLER_ACCOUNT) -> list[dict[str, Any]]:
     """The policy and its binding, for a controller that runs under ``account`` in ``namespace``."""
     user = f"system:serviceaccount:{namespace}:{account}"
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": ["nodes", "nodes/status"],
-        "scope": "Cluster",
-    }
-    policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": ACTION_POLICY_NAME},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [rule]},
-            "matchConditions": [{"name": "asks-for-an-action", "expression": f"{_NOW} != '' && {_NOW} != {_BEFORE}"}],
-            "validations": [
-                {
-                    "expression": f"request.userInfo.username == '{user}'",
-                    "message": f"only the controller may set the annotation {ANNOTATION_NODE_ACTION}; "
-                    "ask it for a replacement with 'sparewheel replace' instead",
-                    "reason": "Forbidden",
-                }
-            ],
-        },
-    }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": ACTION_POLICY_NAME},
-        "spec": {"policyName": ACTION_POLICY_NAME, "validationActions": ["Deny"]},
-    }
-    return [policy, binding]
+    return denying(
+        ACTION_POLICY_NAME,
+        [rule("", ["nodes", "nodes/status"])],
+        {"name": "asks-for-an-action", "expression": f"{_NOW} != '' && {_NOW} != {_BEFORE}"},
+        [
+            forbidden(
+                f"request.userInfo.username == '{user}'",
+                message=f"only the controller may set the annotation {ANNOTATION_NODE_ACTION}; "
+                "ask it for a replacement with 'sparewheel replace' instead",
+            )
+        ],
+    )

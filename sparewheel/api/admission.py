@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sparewheel.api.admission_objects import denying, forbidden, rule
 from sparewheel.api.names import AGENT_ACCOUNT, GROUP, NAMESPACE
 from sparewheel.api.node_health import NodeHealth
 
@@ -20,64 +21,28 @@ _TARGET = "(request.operation == 'DELETE' ? oldObject : object).metadata.name"
 
 def admission_manifests(namespace: str = NAMESPACE, account: str = AGENT_ACCOUNT) -> list[dict[str, Any]]:
     """The policy and its binding, for agents that run under ``account`` in ``namespace``."""
-    return [_policy(f"system:serviceaccount:{namespace}:{account}"), _binding()]
-
-
-def _policy(user: str) -> dict[str, Any]:
-    health = NodeHealth.PLURAL
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": POLICY_NAME},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "resourceRules": [
-                    _rule(GROUP, [health, f"{health}/status"]),
-                    _rule("", ["nodes", "nodes/status"]),
-                ]
-            },
-            "matchConditions": [{"name": "by-an-agent", "expression": f"request.userInfo.username == '{user}'"}],
-            "variables": [
-                {"name": "node", "expression": f"request.userInfo.extra[?'{NODE_NAME_EXTRA}'][0].orValue('')"},
-                {"name": "target", "expression": _TARGET},
-            ],
-            "validations": [
-                {
-                    "expression": "variables.node != ''",
-                    "message": "the agent's token is not bound to a node; use the token that its pod was given",
-                    "reason": "Forbidden",
-                },
-                {
-                    "expression": "variables.node == '' || variables.target == variables.node",
-                    "messageExpression": "'the agent of node ' + variables.node + ' writes nothing about node ' "
-                    "+ variables.target",
-                    "reason": "Forbidden",
-                },
-                {
-                    "expression": _STATUS_ONLY,
-                    "message": "an agent writes a Node's status only",
-                    "reason": "Forbidden",
-                },
-            ],
-        },
-    }
-
-
-def _rule(group: str, resources: list[str]) -> dict[str, Any]:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE", "DELETE"],
-        "resources": resources,
-        "scope": "Cluster",
-    }
-
-
-def _binding() -> dict[str, Any]:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": POLICY_NAME},
-        "spec": {"policyName": POLICY_NAME, "validationActions": ["Deny"]},
-    }
+    user, health = f"system:serviceaccount:{namespace}:{account}", NodeHealth.PLURAL
+    return denying(
+        POLICY_NAME,
+        [
+            rule(GROUP, [health, f"{health}/status"], delete=True),
+            rule("", ["nodes", "nodes/status"], delete=True),
+        ],
+        {"name": "by-an-agent", "expression": f"request.userInfo.username == '{user}'"},
+        [
+            forbidden(
+                "variables.node != ''",
+                message="the agent's token is not bound to a node; use the token that its pod was given",
+            ),
+            forbidden(
+                "variables.node == '' || variables.target == variables.node",
+                messageExpression="'the agent of node ' + variables.node + ' writes nothing about node ' "
+                "+ variables.target",
+            ),
+            forbidden(_STATUS_ONLY, message="an agent writes a Node's status only"),
+        ],
+        [
+            {"name": "node", "expression": f"request.userInfo.extra[?'{NODE_NAME_EXTRA}'][0].orValue('')"},
+            {"name": "target", "expression": _TARGET},
+        ],
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
+from sparewheel.api.admission_objects import denying, forbidden, rule
 from sparewheel.api.names import BOOTSTRAP_TOKEN_TYPE, BOOTSTRAPPERS, CONTROLLER_ACCOUNT, NAMESPACE
 
 TOKEN_POLICY_NAME: Final = "sparewheel-join-token"  # noqa: S105 - the name of a policy
@@ -19,39 +20,19 @@ _GROUP: Final = base64.b64encode(BOOTSTRAPPERS.encode()).decode()
 def token_admission_manifests(namespace: str = NAMESPACE, account: str = CONTROLLER_ACCOUNT) -> list[dict[str, Any]]:
     """The policy and its binding, for a controller that runs under ``account`` in ``namespace``."""
     user = f"system:serviceaccount:{namespace}:{account}"
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": ["secrets"],
-        "scope": "Namespaced",
-    }
     allowed = (
         f"object.type == '{BOOTSTRAP_TOKEN_TYPE}' && has(object.data)"
         " && 'expiration' in object.data"
         f" && object.data['auth-extra-groups'] == '{_GROUP}'"
     )
-    policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": TOKEN_POLICY_NAME},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [rule]},
-            "matchConditions": [{"name": "by-the-controller", "expression": f"request.userInfo.username == '{user}'"}],
-            "validations": [
-                {
-                    "expression": f"request.operation == 'CREATE' && request.namespace == 'kube-system' && {allowed}",
-                    "message": "the controller makes no Secret but a token that expires, with which a host joins",
-                    "reason": "Forbidden",
-                }
-            ],
-        },
-    }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": TOKEN_POLICY_NAME},
-        "spec": {"policyName": TOKEN_POLICY_NAME, "validationActions": ["Deny"]},
-    }
-    return [policy, binding]
+    return denying(
+        TOKEN_POLICY_NAME,
+        [rule("", ["secrets"], scope="Namespaced")],
+        {"name": "by-the-controller", "expression": f"request.userInfo.username == '{user}'"},
+        [
+            forbidden(
+                f"request.operation == 'CREATE' && request.namespace == 'kube-system' && {allowed}",
+                message="the controller makes no Secret but a token that expires, with which a host joins",
+            )
+        ],
+    )

@@ -24,6 +24,21 @@ def put_machine(world: World, number: int, *, cordoned: bool = False) -> None:
     world.kube.put(NODE, body)
 
 
+async def worker_goes(world: World) -> None:
+    """As the API server does for a Node that is no more; five seconds on."""
+    for pod in [pod["metadata"]["name"] for pod in world._workers() if pod["spec"].get("nodeName") == "gpu-1"]:
+        world.kube.drop(POD, pod, "slurm")
+    await asyncio.sleep(5)
+
+
+async def removed_without_a_spare(world: World) -> None:
+    """Node gpu-1 is deleted by somebody, and its incident waits for a spare."""
+    await training(world)
+    world.kube.drop(NODE, "gpu-1")
+    await until(lambda: bool(world.records()) and "spare" in world.record().status.replacement.message)
+    await worker_goes(world)
+
+
 @pytest.mark.parametrize("why", ["a fault", "a removal"])
 @pytest.mark.parametrize("warm", [True, False])
 async def test_another_machine_under_the_struck_name_serves_and_the_incident_ends(why: str, warm: bool) -> None:
@@ -39,9 +54,7 @@ async def test_another_machine_under_the_struck_name_serves_and_the_incident_end
         world.faults.clear()
         if why == "a fault":
             world.kube.drop(NODE, "gpu-1")
-        for pod in [pod["metadata"]["name"] for pod in world._workers() if pod["spec"].get("nodeName") == "gpu-1"]:
-            world.kube.drop(POD, pod, "slurm")
-        await asyncio.sleep(5)
+        await worker_goes(world)
         put_machine(world, 2)
         await until(lambda: world.record().status.outcome is Outcome.SUPERSEDED, 60)
         assert "another machine took the node's name" in world.record().status.message
@@ -73,12 +86,7 @@ async def test_no_spare_is_claimed_once_another_machine_has_the_name() -> None:
     world = World(spares=0)
     put_machine(world, 1)
     async with playing(world):
-        await training(world)
-        world.kube.drop(NODE, "gpu-1")
-        await until(lambda: bool(world.records()) and "spare" in world.record().status.replacement.message)
-        for pod in [pod["metadata"]["name"] for pod in world._workers() if pod["spec"].get("nodeName") == "gpu-1"]:
-            world.kube.drop(POD, pod, "slurm")
-        await asyncio.sleep(5)
+        await removed_without_a_spare(world)
         put_machine(world, 2, cordoned=True)  # its worker is not there yet
         await asyncio.sleep(15)
         world.capacity.hosts["gpu-9"] = FakeHost("gpu-9", "Spare", "")
@@ -103,12 +111,7 @@ async def test_a_spare_that_is_claimed_just_as_the_incident_ends_is_let_go(monke
         return found
 
     async with playing(world):
-        await training(world)
-        world.kube.drop(NODE, "gpu-1")
-        await until(lambda: bool(world.records()) and "spare" in world.record().status.replacement.message)
-        for pod in [pod["metadata"]["name"] for pod in world._workers() if pod["spec"].get("nodeName") == "gpu-1"]:
-            world.kube.drop(POD, pod, "slurm")
-        await asyncio.sleep(5)
+        await removed_without_a_spare(world)
         monkeypatch.setattr(world.capacity, "pool_hosts", claimed_after)
         put_machine(world, 2)
         await until(lambda: world.record().status.outcome is Outcome.SUPERSEDED, 60)
