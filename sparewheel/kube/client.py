@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Final, Self, cast
 
 import httpx
 import msgspec
@@ -14,12 +14,21 @@ import stamina
 from sparewheel.api.names import FIELD_MANAGER
 from sparewheel.http import connections
 from sparewheel.kube.access import Access, AccessError
-from sparewheel.kube.answers import Request, error_from_status, error_from_watch
+from sparewheel.kube.answers import (
+    Read,
+    Request,
+    error_from_status,
+    error_from_watch,
+    read_fields,
+    read_object,
+    read_page,
+    understood,
+)
 from sparewheel.kube.pace import CALLS_IN_FLIGHT, URGENCY, Pace, Urgency
 from sparewheel.kube.port import POD, GoneError, Json, Keep, Listing, Resource, UnavailableError, WatchEvent, opened
 
 PAGE: Final = 500
-PAGE_CUT_DOWN: Final = 100
+PAGE_CUT_DOWN: Final = 250
 """Of objects of which most is dropped at once: what a page takes until then stays small, 13 KB for each Node."""
 WATCH_SECONDS: Final = 55
 """The server ends a watch after this, just after a bookmark; a new one goes on from there."""
@@ -46,14 +55,6 @@ def _typed(resource: Resource, body: Json) -> Json:
     """With apiVersion and kind: custom kinds insist on them, and a list's items lack what is the same for all."""
     version = f"{resource.group}/{resource.version}" if resource.group else resource.version
     return {"apiVersion": version, "kind": resource.kind, **body}
-
-
-def _read_fields(body: Json) -> Json:
-    """Without who wrote which field: a third of an object, read by nobody here. The server keeps its own on a write."""
-    metadata = body.get("metadata")
-    if isinstance(metadata, dict):
-        cast("Json", metadata).pop("managedFields", None)
-    return body
 
 
 def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
@@ -106,7 +107,8 @@ class KubeClient:
         await self.close()
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        return await self._read(Request("get", resource, name, namespace), path_of(resource, namespace, name), {})
+        request = Request("get", resource, name, namespace)
+        return await self._read(request, path_of(resource, namespace, name), {}, read_object)
 
     async def list(
         self,
@@ -116,37 +118,47 @@ class KubeClient:
         field_selector: str | None = None,
         keep: Keep | None = None,
     ) -> Listing:
-        params: dict[str, str] = {"limit": str(PAGE if keep is None else PAGE_CUT_DOWN), **_selector(label_selector)}
-        if field_selector:
-            params["fieldSelector"] = field_selector
-        request = Request("list", resource, "", namespace)
         for fresh_start in (False, True):
             try:
-                return await self._pages(request, params, keep)
+                pages = [page async for page in self._pages(resource, namespace, label_selector, field_selector, keep)]
             except GoneError:  # the continue token grew too old between two pages: begin again, once
                 if fresh_start:
                     raise
+            else:
+                return Listing([item for page in pages for item in page.items], pages[-1].resource_version)
         raise AssertionError("unreachable")
 
-    async def _pages(self, request: Request, params: dict[str, str], keep: Keep | None) -> Listing:
-        items: list[Json] = []
-        token = ""
+    def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
+        keep: Keep | None = None,
+    ) -> AsyncIterator[Listing]:
+        return self._pages(resource, namespace, label_selector, None, keep)
+
+    async def _pages(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        label_selector: Mapping[str, str] | None,
+        field_selector: str | None,
+        keep: Keep | None,
+    ) -> AsyncGenerator[Listing, None]:
+        request, path = Request("list", resource, "", namespace), path_of(resource, namespace)
+        params: dict[str, str] = {"limit": str(PAGE if keep is None else PAGE_CUT_DOWN), **_selector(label_selector)}
+        if field_selector:
+            params["fieldSelector"] = field_selector
         while True:
-            page = await self._read(
-                request,
-                path_of(request.resource, request.namespace),
-                {**params, "continue": token} if token else params,
-            )
-            if "items" not in page:  # something else answered: never read as "there are none"
+            page = await self._read(request, path, params, read_page)
+            if page.items is msgspec.UNSET:  # something else answered: never read as "there are none"
                 raise UnavailableError(f"{request}: {self.access.server} answered with no list; is it an API server?")
-            rows = cast("list[Json]", page["items"] or [])
-            found = (_typed(request.resource, _read_fields(item)) for item in rows)
-            items.extend(found if keep is None else map(keep, found))
-            metadata = cast("Json", page.get("metadata") or {})
-            token = str(metadata.get("continue") or "")
-            if not token:
-                break
-        return Listing(items, str(metadata.get("resourceVersion", "")))
+            rows = (_typed(resource, read_object(row)) for row in page.items or [])  # one at a time: a page is large
+            items = list(rows if keep is None else map(keep, rows))
+            yield Listing(items, str(page.metadata.get("resourceVersion", "")))
+            params["continue"] = str(page.metadata.get("continue") or "")
+            if not params["continue"]:
+                return
 
     async def watch(
         self,
@@ -179,7 +191,7 @@ class KubeClient:
                     event = cast("Json", msgspec.json.decode(line))
                     if event["type"] == "ERROR":
                         raise error_from_watch(request, cast("Json", event["object"]))
-                    yield WatchEvent(event["type"], _read_fields(cast("Json", event["object"])))
+                    yield WatchEvent(event["type"], read_fields(cast("Json", event["object"])))
         except (httpx.HTTPError, httpx.StreamError, msgspec.DecodeError, AccessError, OSError) as error:
             raise UnavailableError(f"{request}: {str(error) or type(error).__name__}") from error
 
@@ -241,12 +253,14 @@ class KubeClient:
     def _turn(self) -> AbstractAsyncContextManager[None]:
         return nullcontext() if self._pace is None else self._pace.turn()
 
-    async def _read(self, request: Request, path: str, params: Mapping[str, str]) -> Json:
+    async def _read(
+        self, request: Request, path: str, params: Mapping[str, str], read: Callable[[bytes], Read]
+    ) -> Read:
         async for attempt in stamina.retry_context(
             on=UnavailableError, attempts=self._read_attempts, timeout=20.0, wait_initial=0.1, wait_max=2.0
         ):
             with attempt:
-                return await self._send(request, "GET", path, params)
+                return understood(request, await self._ask(request, "GET", path, params), read)
         raise AssertionError("unreachable")
 
     async def _send(
@@ -255,11 +269,22 @@ class KubeClient:
         method: str,
         path: str,
         params: Mapping[str, str],
-        body: Json | None = None,
+        body: Json,
         content_type: str = "application/json",
     ) -> Json:
-        content = None if body is None else msgspec.json.encode(body)
-        headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": content_type})
+        answer = await self._ask(request, method, path, params, msgspec.json.encode(body), content_type)
+        return understood(request, answer, read_object)
+
+    async def _ask(
+        self,
+        request: Request,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        content: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        headers = {"Accept": "application/json"} | ({} if content is None else {"Content-Type": content_type})
         http = self._lease_http if URGENCY.get() is Urgency.LEASE else self._http
         try:
             async with self._turn():
@@ -268,9 +293,6 @@ class KubeClient:
             raise UnavailableError(
                 f"{request}: {self.access.server} did not answer: {str(error) or type(error).__name__}"
             ) from error
-        if response.is_success:
-            try:
-                return _read_fields(msgspec.json.decode(response.content, type=dict[str, Any]))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise UnavailableError(f"{request}: answer is no JSON object: {error}") from error
-        raise error_from_status(request, response)
+        if not response.is_success:
+            raise error_from_status(request, response)
+        return response.content

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from sparewheel.clock import Clock
-from sparewheel.kube.port import GoneError, Json, Keep, Kube, KubeError, Resource
+from sparewheel.kube.port import GoneError, Json, Keep, Key, Kube, KubeError, Resource
 
 FIRST_RETRY_SECONDS: Final = 0.5
 LAST_RETRY_SECONDS: Final = 10.0
-AT_ONCE: Final = 100
-"""Objects of a list taken in during one turn of the event loop: others have leases to renew meanwhile."""
 
-Key = tuple[str, str]
-"""Namespace ("" for cluster-scoped) and name."""
+DECODER: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class Informer:
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     last_error: str = ""
     """Why the last list or watch failed; empty while it works."""
-    _objects: dict[Key, Json] = field(default_factory=dict[Key, Json])
+    _objects: dict[Key, bytes] = field(default_factory=dict[Key, bytes])
+    """As JSON: a quarter of what the objects take, and read back in microseconds."""
     _listeners: list[Listener] = field(default_factory=list[Listener])
     _version: str = ""
     _wait: float = FIRST_RETRY_SECONDS
@@ -58,10 +59,10 @@ class Informer:
 
     def get(self, name: str, namespace: str | None = None) -> Json | None:
         """The object as last seen. None is no proof of absence: read it from the server before acting on that."""
-        return self._objects.get((namespace or "", name))
+        return _read(self._objects.get((namespace or "", name)))
 
     def objects(self) -> Iterator[Json]:
-        return iter(list(self._objects.values()))
+        return (DECODER.decode(held) for held in list(self._objects.values()))
 
     async def run(self) -> None:
         """List and watch until cancelled. Failures are retried, later and later up to ten seconds."""
@@ -78,20 +79,20 @@ class Informer:
                 await self.clock.sleep(wait)
 
     async def _list(self) -> None:
-        listing = await self.kube.list(self.resource, self.namespace, self.label_selector, keep=self.keep)
-        fresh = {key_of(item) for item in listing.items}
+        fresh: set[Key] = set()
+        version = ""
+        async for page in self.kube.pages(self.resource, self.namespace, self.label_selector, self.keep):
+            version = page.resource_version
+            for body in page.items:
+                key = key_of(body)
+                fresh.add(key)
+                old = self.get(key[1], key[0])
+                if old is None or _version(old) != _version(body):
+                    self.apply(key, body)
+            await asyncio.sleep(0)  # others have leases to renew
         for key in [key for key in self._objects if key not in fresh]:
             self.apply(key, None)
-        listing.items.reverse()  # each leaves the list as it is taken in: a long one is not in memory twice
-        while listing.items:
-            body = listing.items.pop()
-            key = key_of(body)
-            if len(listing.items) % AT_ONCE == 0:
-                await asyncio.sleep(0)
-            old = self._objects.get(key)
-            if old is None or _version(old) != _version(body):
-                self.apply(key, body)
-        self._version = listing.resource_version
+        self._version = version
         self._heard()
         self.synced.set()
 
@@ -107,9 +108,9 @@ class Informer:
         self._heard()  # the server ended the watch in good order
 
     def apply(self, key: Key, new: Json | None) -> None:
-        old = self._objects.pop(key, None) if new is None else self._objects.get(key)
+        old = _read(self._objects.pop(key, None) if new is None else self._objects.get(key))
         if new is not None:
-            self._objects[key] = new if self.hold is None else self.hold(new)
+            self._objects[key] = msgspec.json.encode(new if self.hold is None else self.hold(new))
         elif old is None:
             return  # it never was one of ours
         for listener in self._listeners:
@@ -124,7 +125,11 @@ class Informer:
 
 
 def key_of(body: Json) -> Key:
-    return str(body["metadata"].get("namespace") or ""), str(body["metadata"]["name"])
+    return sys.intern(str(body["metadata"].get("namespace") or "")), str(body["metadata"]["name"])
+
+
+def _read(held: bytes | None) -> Json | None:
+    return None if held is None else DECODER.decode(held)
 
 
 def _version(body: Json) -> str:

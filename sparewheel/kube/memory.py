@@ -16,8 +16,8 @@ from typing import Literal, cast
 from sparewheel.api.base import format_time
 from sparewheel.api.names import GROUP
 from sparewheel.clock import Clock, SystemClock
-from sparewheel.kube.memory_changes import Changes
-from sparewheel.kube.memory_faults import Call, FaultRule, Verb
+from sparewheel.kube.memory_changes import Changes, in_pages
+from sparewheel.kube.memory_faults import Call, FaultRule, Verb, raise_first
 from sparewheel.kube.objects import budget_blocks, clone, fields_match, labels_match, merged, same_but_for_version
 from sparewheel.kube.port import (
     NODE,
@@ -26,6 +26,7 @@ from sparewheel.kube.port import (
     ConflictError,
     Json,
     Keep,
+    Key,
     KubeError,
     Listing,
     NotFoundError,
@@ -33,9 +34,6 @@ from sparewheel.kube.port import (
     TooManyRequestsError,
     WatchEvent,
 )
-
-Key = tuple[str, str]
-"""Namespace ("" for cluster-scoped) and name."""
 
 
 @dataclass(slots=True)
@@ -126,6 +124,16 @@ class MemoryKube:
         self._end(call)
         return Listing(items if keep is None else [keep(item) for item in items], str(self._version))
 
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
+        keep: Keep | None = None,
+    ) -> AsyncGenerator[Listing, None]:
+        for page in in_pages(await self.list(resource, namespace, label_selector, keep=keep)):
+            yield page
+
     async def watch(
         self,
         resource: Resource,
@@ -206,18 +214,12 @@ class MemoryKube:
         await asyncio.sleep(0)  # every request is a point where others run
         if self.before is not None:
             self.before(call)
-        self._raise(call, "before")
+        raise_first(self.faults, call, "before")
 
     def _end(self, call: Call) -> None:
         if self.after is not None:
             self.after(call)
-        self._raise(call, "after")
-
-    def _raise(self, call: Call, when: str) -> None:
-        for rule in self.faults:
-            if rule.matches(call, when):
-                rule.times -= 1
-                raise rule.error
+        raise_first(self.faults, call, "after")
 
     def _table(self, resource: Resource) -> dict[Key, Json]:
         return self._objects.setdefault(resource, {})

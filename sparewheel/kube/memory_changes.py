@@ -1,18 +1,19 @@
-"""What has changed in the Kubernetes in memory, in order, and the watches that tell it."""
+"""What has changed in the Kubernetes in memory, in order; the watches that tell it, and lists in pages."""
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from sparewheel.kube.objects import clone, labels_match
-from sparewheel.kube.port import GoneError, Json, Resource, WatchEvent, opened
+from sparewheel.kube.port import GoneError, Json, Listing, Resource, WatchEvent, opened
 
 KEPT_CHANGES: Final = 10_000
 """So many changes at least can be watched from; older versions are too old, as on an API server."""
+_PAGE: Final = 100
 
 
 @dataclass(slots=True)
@@ -81,3 +82,9 @@ class Changes:
     def _wake(self) -> None:
         news, self._news = self._news, asyncio.Event()
         news.set()
+
+
+def in_pages(whole: Listing) -> Iterator[Listing]:
+    """At least one, as an API server sends a long list."""
+    for first in range(0, max(1, len(whole.items)), _PAGE):
+        yield Listing(whole.items[first : first + _PAGE], whole.resource_version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,3 +46,11 @@ class FaultRule:
             and self.resource in {None, call.resource}
             and self.name in {None, call.name}
         )
+
+
+def raise_first(rules: Iterable[FaultRule], call: Call, when: str) -> None:
+    """The error of the first rule that matches."""
+    for rule in rules:
+        if rule.matches(call, when):
+            rule.times -= 1
+            raise rule.error

@@ -84,6 +84,9 @@ class Listing:
     resource_version: str
 
 
+Key = tuple[str, str]
+"""Namespace ("" for cluster-scoped) and name."""
+
 Keep = Callable[[Json], Json]
 """Cuts an object down to the fields that are used."""
 
@@ -102,6 +105,16 @@ class Kube(Protocol):
         keep: Keep | None = None,
     ) -> Listing:
         """All pages (500 a page), each cut down by ``keep`` before the next is read."""
+        ...
+
+    def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
+        keep: Keep | None = None,
+    ) -> AsyncIterator[Listing]:
+        """The same page by page, at least one, all of one moment. GoneError where that is too long ago by now."""
         ...
 
     def watch(

@@ -6,6 +6,7 @@ v0.0.44 (Slurm >= 25.11, what Slinky speaks) for all but requeue, which came wit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -35,6 +36,13 @@ INVALID_NODE_NAME: Final = 2018
 COMMUNICATION_ERRORS: Final = range(1000, 2000)
 """slurm_errno.h: the message layer, authentication included. slurmctld was not asked, or its answer was not heard."""
 REFUSED_TOKEN: Final = (401, 511)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    reason: str
+    content: bytearray
 
 
 class SlurmClient:
@@ -199,39 +207,43 @@ class SlurmClient:
                 raise
 
     async def _read(self, path: str, what: str) -> Answer:
-        response = await self._send("GET", path, what)
+        reply = await self._send("GET", path, what)
         try:
-            answer = DECODER.decode(response.content)
+            answer = DECODER.decode(reply.content)
         except msgspec.ValidationError as error:
             raise SlurmError(f"{what}: slurmrestd's answer has another form than v0.0.44: {error}") from error
         except msgspec.DecodeError as error:
-            raise _unreadable(what, response) from error
-        _raise_problems(what, response, answer.errors)
+            raise _unreadable(what, reply) from error
+        _raise_problems(what, reply, answer.errors)
         return answer
 
     async def _write(self, method: str, path: str, what: str, body: dict[str, Any] | None = None) -> WriteAnswer:
-        response = await self._send(method, path, what, body)
+        reply = await self._send(method, path, what, body)
         try:
-            answer = WRITE_DECODER.decode(response.content)
+            answer = WRITE_DECODER.decode(reply.content)
         except msgspec.DecodeError as error:
-            raise _unreadable(what, response) from error
-        _raise_problems(what, response, answer.errors)
+            raise _unreadable(what, reply) from error
+        _raise_problems(what, reply, answer.errors)
         if answer.warnings:  # a field that it does not know is left out with a warning: that is no success
             raise SlurmError(f"{what}: done in part only: {'; '.join(map(str, answer.warnings))}")
         return answer
 
-    async def _send(self, method: str, path: str, what: str, body: dict[str, Any] | None = None) -> httpx.Response:
+    async def _send(self, method: str, path: str, what: str, body: dict[str, Any] | None = None) -> Reply:
         for fresh in (False, True):
             token = await self._token.token(fresh=fresh)
             headers = {"X-SLURM-USER-NAME": self._user, "X-SLURM-USER-TOKEN": token}
             try:
-                response = await self._http.request(method, path, json=body, headers=headers)
+                async with self._http.stream(method, path, json=body, headers=headers) as response:
+                    content = bytearray()  # grows in place: a list of 28 MB is not there twice
+                    async for chunk in response.aiter_bytes():
+                        content += chunk
+                    reply = Reply(response.status_code, response.reason_phrase, content)
             except httpx.HTTPError as error:
                 raise SlurmUnavailableError(
                     f"{what}: {self._url} did not answer: {str(error) or type(error).__name__}"
                 ) from error
-            if response.status_code not in REFUSED_TOKEN:
-                return response
+            if reply.status not in REFUSED_TOKEN:
+                return reply
         raise SlurmUnavailableError(f"{what}: slurmrestd refused the token; is it expired and no longer renewed?")
 
 
@@ -253,10 +265,10 @@ def _job(record: Any) -> SlurmJob:
         raise SlurmError(f"job {record.job_id}: {error}") from error
 
 
-def _raise_problems(what: str, response: httpx.Response, errors: list[Problem]) -> None:
+def _raise_problems(what: str, reply: Reply, errors: list[Problem]) -> None:
     """HTTP 200 with errors is a failure; slurmctld out of reach is told apart from a refusal."""
-    status = response.status_code
-    text = f"{what}: {status} " + ("; ".join(map(str, errors)) or response.reason_phrase)
+    status = reply.status
+    text = f"{what}: {status} " + ("; ".join(map(str, errors)) or reply.reason)
     numbers = {problem.error_number for problem in errors}
     if numbers & {INVALID_JOB_ID, INVALID_NODE_NAME}:
         raise SlurmNotFoundError(text)
@@ -266,9 +278,9 @@ def _raise_problems(what: str, response: httpx.Response, errors: list[Problem]) 
         raise SlurmError(text)
 
 
-def _unreadable(what: str, response: httpx.Response) -> SlurmError:
+def _unreadable(what: str, reply: Reply) -> SlurmError:
     """An answer that isn't slurmrestd's: a 404 in plain text is an endpoint that this version doesn't have."""
-    text = f"{what}: {response.status_code} {response.text[:200].strip()}"
-    if response.status_code == 404:
+    text = f"{what}: {reply.status} {reply.content[:200].decode('utf-8', 'replace').strip()}"
+    if reply.status == 404:
         return SlurmError(f"{text}; this slurmrestd lacks the endpoint, Slurm 26.05 or later has it")
     return SlurmUnavailableError(text)

@@ -56,8 +56,7 @@ class OwnEnds:
         self._held = {attempt: self._held.get(attempt) or self._seen_now(attempt) for attempt in held}
         wait = timedelta(seconds=window + MARGIN_SECONDS)
         incidents = await self.state.incidents()
-        reports = ((node, health.status.faults) for node, health in self.state.healths.items())
-        faults = {node: reported for node, reported in reports if reported}
+        faults = {node: health.faults for node, health in self.state.healths.items() if health.faults}
         for attempt, job in held.items():
             seen = self._held[attempt]
             end = OwnEnd(job.job_id, seen.nodes, seen.hosts, seen.time - wait, seen.time + wait)

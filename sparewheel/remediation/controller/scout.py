@@ -58,7 +58,7 @@ class Scout:
             return None
         now = self.state.clock.monotonic_seconds()
         health = self.state.healths.get(node)
-        reported = tuple(health.status.faults) if health else ()
+        reported = tuple(health.faults) if health else ()
         silence = Silence(
             agent_seconds=self._agent_seconds(node),
             kubelet_seconds=self.state.leases.silent_seconds(node, now),
@@ -66,10 +66,10 @@ class Scout:
         )
         return Report(
             node=view,
-            boot_id=health.status.boot_id if health else "",
+            boot_id=health.boot_id if health else "",
             faults=(*reported, *self.state.others_findings(view, reported)),
             fresh=self.state.heartbeats.last_heard(node) is not None,
-            heartbeat=health.status.heartbeat_time if health else None,
+            heartbeat=health.heartbeat_time if health else None,
             silence=silence,
         )
 
@@ -158,7 +158,7 @@ class Scout:
         node, health = self.state.nodes.get(name), self.state.healths.get(name)
         if node is None or node.labels.get(LABEL_ROLE) != ROLE_ACTIVE:
             return False
-        interval_seconds = (health.status if health is not None else NO_REPORT).heartbeat_interval_seconds
+        interval_seconds = (health or NO_REPORT).heartbeat_interval_seconds
         return (self._agent_seconds(name) or 0.0) > SUSPICIOUS_INTERVALS * interval_seconds
 
     async def probe(self, node: str) -> float | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from sparewheel.api.faults import Fault
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.node_health import NodeHealth
+from sparewheel.api.node_health import NodeHealth, NodeHealthStatus
 from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.capacity.heard import Watched
@@ -29,6 +29,10 @@ REMEMBER_JOBS_SECONDS = 180.0
 HEARD_SLACK_SECONDS = 0.2
 
 
+def _no_body(_node: str) -> Json | None:
+    return None
+
+
 @dataclass(slots=True)
 class State:
     """Implements ``stages.incident.Fleet`` from the caches."""
@@ -37,7 +41,7 @@ class State:
     clock: Clock
     namespace: str
     nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
-    healths: dict[str, NodeHealth] = field(default_factory=dict[str, NodeHealth])
+    healths: dict[str, NodeHealthStatus] = field(default_factory=dict[str, NodeHealthStatus])
     pools: dict[str, GpuPool] = field(default_factory=dict[str, GpuPool])
     hosts: dict[str, GpuHost] = field(default_factory=dict[str, GpuHost])
     records: dict[str, Remediation] = field(default_factory=dict[str, Remediation])
@@ -63,8 +67,8 @@ class State:
     gone_nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
     """Nodes that were deleted while we watched, as they were last seen; forgotten when the name comes back, or no host
     bears it any more."""
-    node_bodies: dict[str, Json] = field(default_factory=dict[str, Json])
-    """What the views are made of."""
+    held_body: Callable[[str], Json | None] = _no_body
+    """What a Node's view was made of, as its watch holds it."""
     _places: dict[str, str] = field(default_factory=dict[str, str])
     """Slurm node name to the Node that its worker runs on."""
     _workers: dict[str, dict[str, PodView]] = field(default_factory=dict[str, dict[str, PodView]])
@@ -101,7 +105,7 @@ class State:
         return list({**self.records, **{name: incident.record for name, incident in self.taken.items()}}.values())
 
     def node_body(self, name: str) -> Json | None:
-        return self.node_bodies.get(name)
+        return self.held_body(name)
 
     def places(self) -> Mapping[str, str]:
         return self._places
@@ -158,12 +162,11 @@ class State:
         return condition_faults(node.conditions, rules, reported, {(fault.code, fault.device) for fault in in_work})
 
     def health(self, node: str, since_monotonic: float | None) -> HealthView | None:
-        report = self.healths.get(node)
+        status = self.healths.get(node)
         now = self.clock.monotonic_seconds()
         silent = self.heartbeats.silent_seconds(node, now)
-        if report is None or silent is None:
+        if status is None or silent is None:
             return None
-        status = report.status
         heard = self.heartbeats.last_heard(node)
         after = since_monotonic is not None and heard is not None and heard > since_monotonic + HEARD_SLACK_SECONDS
         alive = frozenset(job.job_id for job in status.jobs if job.processes)
@@ -213,8 +216,8 @@ class State:
         status = health.status
         name = health.metadata.name
         before = self.healths.get(name)
-        changed = before is None or before.status.heartbeat_time != status.heartbeat_time
-        self.healths[name] = health
+        changed = before is None or before.heartbeat_time != status.heartbeat_time
+        self.healths[name] = status
         self.least_heartbeat_seconds = min(self.least_heartbeat_seconds, status.heartbeat_interval_seconds)
         value = (status.heartbeat_time, status.jobs_observed_time, status.boot_id)
         self.heartbeats.hear(name, value, self.clock.monotonic_seconds())
@@ -225,7 +228,7 @@ class State:
     def watched(self, node: str) -> Watched | None:
         """What was last heard of a node's report, and when."""
         at, health = self.heartbeats.last_heard(node), self.healths.get(node)
-        return None if at is None or health is None else Watched(health.status.heartbeat_time, at)
+        return None if at is None or health is None else Watched(health.heartbeat_time, at)
 
     # ---------------------------------------------------------------- records
     def put_record(self, record: Remediation) -> None:

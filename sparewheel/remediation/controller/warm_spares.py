@@ -182,7 +182,7 @@ class WarmSpares:
         for host in self._hosts[pool]:
             worker, body = (
                 workers_on.get(host.status.node_name or ""),
-                self.state.node_bodies.get(host.status.node_name or ""),
+                self.state.node_body(host.status.node_name or ""),
             )
             if worker is not None and body is not None:
                 standing.append(Standing(host, worker, boot_id_of(body)))
@@ -194,7 +194,7 @@ class WarmSpares:
 
     def _taint(self, host: GpuHost) -> str | None:
         """The value of the spare taint on a free spare's Node; None where it has none, or is not in the cluster."""
-        status, body = host.status, self.state.node_bodies.get(host.status.node_name or "")
+        status, body = host.status, self.state.node_body(host.status.node_name or "")
         if body is None or status.phase is not HostPhase.SPARE or status.claim is not None:
             return None
         return next((str(one.get("value", "")) for one in taints_of(body) if one["key"] == TAINT_SPARE), None)

@@ -106,6 +106,11 @@ def slim_worker(body: Json) -> Json:
     }
 
 
+def slim_host(body: Json | None) -> Json | None:
+    """Whose metadata nobody asks the cache for but its name: what is written is read again first."""
+    return body and {**body, "metadata": {"name": body["metadata"]["name"]}}
+
+
 def _may_matter(row: Json) -> bool:
     kind = row.get("type")
     if kind in USUAL_CONDITIONS:
@@ -146,7 +151,7 @@ class Watches:
     informers: list[Informer] = field(default_factory=list[Informer])
 
     def __post_init__(self) -> None:
-        self._watch(NODE, self._node, slim_node)
+        self.state.held_body = self._watch(NODE, self._node, slim_node).get
         self._watch(NODE_HEALTH, self._health, hold=known_by_state)
         self._watch(POD, self._worker, slim_worker, labels={LABEL_APP_NAME: SLURMD_APP_NAME})
         self._watch(GPU_POOL, self._pool, namespaced=True)
@@ -163,12 +168,13 @@ class Watches:
         hold: Callable[[Json], Json] | None = None,
         namespaced: bool = False,
         labels: dict[str, str] | None = None,
-    ) -> None:
+    ) -> Informer:
         state = self.state
         space = state.namespace if namespaced else None
         informer = Informer(state.kube, resource, state.clock, space, keep, hold, labels)
         informer.add_listener(listener)
         self.informers.append(informer)
+        return informer
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -188,7 +194,6 @@ class Watches:
         name = change.key[1]
         if change.new is None:
             gone = self.state.nodes.pop(name, None)
-            self.state.node_bodies.pop(name, None)
             if gone is not None and LABEL_POOL in gone.labels:
                 self.state.gone_nodes[name] = gone
                 self.wake("pool", gone.labels[LABEL_POOL])
@@ -198,7 +203,6 @@ class Watches:
             self.state.gone_nodes.pop(name, None)
             view = self.state.nodes[name] = node_view(change.new)
             self.state.lives.hear(name, view.uid, self.state.clock.monotonic_seconds())
-            self.state.node_bodies[name] = change.new
         self.wake("node", name)
 
     def _worker(self, change: Change) -> None:
@@ -218,7 +222,7 @@ class Watches:
             return
         before = self.state.healths.get(name)
         self.state.hear(report)
-        news = before is None or before.status.faults != report.status.faults or bool(report.status.faults)
+        news = before is None or before.faults != report.status.faults or bool(report.status.faults)
         if news or self.state.open_incident(name) is not None:
             self.wake("node", name)
 
@@ -239,7 +243,7 @@ class Watches:
                 self.wake("node", name)
 
     def _host(self, change: Change) -> None:
-        host = parsed(GpuHost, change.new)
+        host = parsed(GpuHost, slim_host(change.new))
         if change.new is None:
             self.state.hosts.pop(change.key[1], None)
         elif host is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from sparewheel.api.names import (
     ANNOTATION_VETO,
@@ -21,6 +21,8 @@ from sparewheel.remediation.decide.observations import ConditionView, JobView, N
 from sparewheel.slurm.port import SlurmJob, SlurmNode
 
 _MIRROR = "kubernetes.io/config.mirror"
+NO_TAINTS: Final = frozenset[str]()
+"""One for all: an empty set takes as much as a small one, and ten thousand Nodes have none."""
 
 
 def _part(body: Json, name: str) -> Json:
@@ -46,7 +48,7 @@ def node_view(body: Json) -> NodeView:
         uid=str(metadata.get("uid", "")),
         ready={"True": True, "False": False}.get(ready),
         unschedulable=bool(spec.get("unschedulable", False)),
-        taints=frozenset(str(taint["key"]) for taint in cast("list[dict[str, Any]]", spec.get("taints") or [])),
+        taints=_taints(spec),
         labels=_strings(metadata, "labels"),
         annotations=_strings(metadata, "annotations"),
         boot_id=str(_part(_part(body, "status"), "nodeInfo").get("bootID", "")),
@@ -54,6 +56,11 @@ def node_view(body: Json) -> NodeView:
         conditions=_foreign_conditions(body),
         gpus_offered=_gpus_offered(body),
     )
+
+
+def _taints(spec: Json) -> frozenset[str]:
+    rows = cast("list[dict[str, Any]]", spec.get("taints") or [])
+    return frozenset(str(taint["key"]) for taint in rows) if rows else NO_TAINTS
 
 
 def _gpus_offered(body: Json) -> int | None:
