@@ -23,6 +23,7 @@ Record = dict[str, Any]
 class Cluster:
     nodes: dict[str, Record] = field(default_factory=dict[str, Record])
     jobs: dict[int, Record] = field(default_factory=dict[int, Record])
+    reservations: dict[str, Record] = field(default_factory=dict[str, Record])
     down_at: dict[str, float] = field(default_factory=dict[str, float])
     """Wall time of each DOWN."""
     requests: int = 0
@@ -48,21 +49,31 @@ class Cluster:
             version = {"major": "26", "minor": "05", "micro": "5"}
             return {"pings": [{"hostname": "ctl", "pinged": "UP", "responding": True}], "errors": [],
                     "meta": {"slurm": {"version": version, "release": "26.05.5"}}}  # fmt: skip
-        if what == "nodes":
-            return {"nodes": list(self.nodes.values()), "errors": []}
-        if what == "jobs":
-            return {"jobs": list(self.jobs.values()), "errors": []}
-        if what == "reservations":
-            return {"reservations": [], "errors": []}
+        lists = {"nodes": self.nodes, "jobs": self.jobs, "reservations": self.reservations}
+        if what in lists:
+            return {what: list(lists[what].values()), "errors": []}
+        if what.startswith("bench"):
+            return {"down_at": self.down_at, "requests": self.requests}
         kind, _, name = what.partition("/")
         if kind == "job" and name.isdigit() and int(name) in self.jobs:
             return {"jobs": [self.jobs[int(name)]], "errors": []} if method == "GET" else {"errors": []}
-        if kind == "node" and method == "POST" and name in self.nodes:
-            self._set(name, body)
+        if self._write(method, kind, name, body):
             return {"errors": []}
-        if what.startswith("bench"):
-            return {"down_at": self.down_at, "requests": self.requests}
         return {"errors": [{"description": f"no {what}", "error_number": 9000}]}
+
+    def _write(self, method: str, kind: str, name: str, body: Record) -> bool:
+        """False: there is nothing of this name."""
+        match method, kind:
+            case "POST", "node" if name in self.nodes:
+                self._set(name, body)
+            case "POST", "reservation":
+                listed = {"node_list": ",".join(body["node_list"]), "users": ",".join(body["users"])}
+                self.reservations[body["name"]] = {**self.reservations.get(body["name"], {}), **body, **listed}
+            case "DELETE", "reservation" if name in self.reservations:
+                del self.reservations[name]
+            case _:
+                return False
+        return True
 
     def _set(self, name: str, body: Record) -> None:
         record = self.nodes[name]

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from sparewheel.api.names import LABEL_POOL, SLINKY_NODE_CORDON_REASON, SLURM_REASON_PREFIX, SPARE_WARM, TAINT_SPARE
+from sparewheel.api.names import (
+    LABEL_HOST,
+    LABEL_POOL,
+    LABEL_ROLE,
+    SLINKY_NODE_CORDON_REASON,
+    SLURM_REASON_PREFIX,
+    SPARE_WARM,
+    TAINT_SPARE,
+)
 from sparewheel.capacity.port import Taint
 from sparewheel.kube.port import NODE, ConflictError, Json, Kube, NotFoundError
 
 ATTEMPTS: Final = 6
+PLACE: Final = frozenset((LABEL_POOL, LABEL_HOST, LABEL_ROLE))
 POOL_CORDON: Final = f"{SLURM_REASON_PREFIX} leaves the pool"
 """Cordon reason when capacity, not an incident, takes a node out. Slinky shows it as Slurm's drain reason."""
 
@@ -67,12 +76,14 @@ def has_taint(node: Json, key: str) -> bool:
     return any(taint["key"] == key for taint in taints_of(node))
 
 
-def without_words(node: Json) -> Json:
-    """A Node without its list of images, two thirds of it, which nothing here reads."""
-    status: Json = node.get("status") or {}
-    for unread in ("images", "volumesInUse", "volumesAttached"):
-        status.pop(unread, None)
-    return node
+def briefly(node: Json) -> Json:
+    """What a look at a whole pool reads: the Node's name, its place in the pool, its taints, its boot."""
+    ours = {key: value for key, value in labels_of(node).items() if key in PLACE}
+    return {
+        "metadata": {"name": node["metadata"]["name"], "labels": ours},
+        "spec": {"taints": taints_of(node)},
+        "status": {"nodeInfo": {"bootID": boot_id_of(node)}},
+    }
 
 
 def is_ready(node: Json) -> bool:
@@ -165,7 +176,7 @@ def uncordoning(node: Json) -> Json | None:
 
 async def nodes_of(kube: Kube, pool: str, names: Collection[str]) -> dict[str, Json]:
     """The pool's Nodes, and each of ``names`` that there is: a Node that lost its label is still there."""
-    labelled = await kube.list(NODE, label_selector={LABEL_POOL: pool}, keep=without_words)
+    labelled = await kube.list(NODE, label_selector={LABEL_POOL: pool}, keep=briefly)
     found = {str(node["metadata"]["name"]): node for node in labelled.items}
     for name in sorted(set(names) - found.keys()):
         try:

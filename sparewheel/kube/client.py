@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from types import TracebackType
@@ -24,22 +25,27 @@ from sparewheel.kube.answers import (
     read_page,
     understood,
 )
+from sparewheel.kube.objects import selector_of, typed
 from sparewheel.kube.pace import CALLS_IN_FLIGHT, URGENCY, Pace, Urgency
 from sparewheel.kube.port import POD, GoneError, Json, Keep, Listing, Resource, UnavailableError, WatchEvent, opened
 
 PAGE: Final = 500
 PAGE_CUT_DOWN: Final = 250
 """Of objects of which most is dropped at once: what a page takes until then stays small, 13 KB for each Node."""
+LONG_LISTS: Final = 2
+"""Pages of whole kinds that are read at a time: with twenty, a lease waits for its turn until it is lost."""
 WATCH_SECONDS: Final = 55
 """The server ends a watch after this, just after a bookmark; a new one goes on from there."""
 WATCH_SILENCE_SECONDS: Final = 70.0
 """An idle watch may stay silent until its end (seen on 1.36); one silent for longer is dead."""
 TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=None)
-"""The pool has no time-out: who waits for a connection, behind many others' requests, has not failed."""
+"""Who waits for a connection, behind many others' requests, has not failed."""
 WATCH_CONNECTIONS: Final = 16
-"""Beside those of requests in flight: a watch holds its own for as long as it runs."""
+"""Beside those of requests in flight: each watch holds its own."""
 LEASE_CONNECTIONS: Final = 4
 """A lease's own: behind slow answers to others it would wait for a connection until it is lost."""
+NOT_PACKED: Final = {"Accept-Encoding": "identity"}
+"""For a program in the cluster: packing and unpacking long lists takes more of both than the network does."""
 WRITE_OPTIONS: Final = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 
 
@@ -49,18 +55,6 @@ def path_of(resource: Resource, namespace: str | None, name: str | None = None, 
     space = f"/namespaces/{namespace}" if resource.namespaced and namespace else ""
     parts = [root + space, resource.plural, name, subresource]
     return "/".join(part for part in parts if part)
-
-
-def _typed(resource: Resource, body: Json) -> Json:
-    """With apiVersion and kind: custom kinds insist on them, and a list's items lack what is the same for all."""
-    version = f"{resource.group}/{resource.version}" if resource.group else resource.version
-    return {"apiVersion": version, "kind": resource.kind, **body}
-
-
-def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
-    if not labels:
-        return {}
-    return {"labelSelector": ",".join(f"{key}={value}" for key, value in sorted(labels.items()))}
 
 
 class KubeClient:
@@ -82,11 +76,13 @@ class KubeClient:
         self.access = access
         self._pace = pace
         self._read_attempts = read_attempts
+        self._long_lists = asyncio.Semaphore(LONG_LISTS)
         in_flight = CALLS_IN_FLIGHT if pace is None else pace.in_flight
         self._http, self._lease_http = (
             httpx.AsyncClient(
                 base_url=access.server,
                 auth=access.auth,
+                headers=NOT_PACKED if pace is not None else None,
                 timeout=timeout,
                 transport=transport or connections(access.tls, most),
                 trust_env=False,
@@ -146,15 +142,16 @@ class KubeClient:
         keep: Keep | None,
     ) -> AsyncGenerator[Listing, None]:
         request, path = Request("list", resource, "", namespace), path_of(resource, namespace)
-        params: dict[str, str] = {"limit": str(PAGE if keep is None else PAGE_CUT_DOWN), **_selector(label_selector)}
+        params: dict[str, str] = {"limit": str(PAGE if keep is None else PAGE_CUT_DOWN), **selector_of(label_selector)}
         if field_selector:
             params["fieldSelector"] = field_selector
         while True:
-            page = await self._read(request, path, params, read_page)
-            if page.items is msgspec.UNSET:  # something else answered: never read as "there are none"
-                raise UnavailableError(f"{request}: {self.access.server} answered with no list; is it an API server?")
-            rows = (_typed(resource, read_object(row)) for row in page.items or [])  # one at a time: a page is large
-            items = list(rows if keep is None else map(keep, rows))
+            async with nullcontext() if field_selector else self._long_lists:
+                page = await self._read(request, path, params, read_page)
+                if page.items is msgspec.UNSET:  # something else answered: never read as "there are none"
+                    raise UnavailableError(f"{request}: {self.access.server} sent no list; is it an API server?")
+                rows = (typed(resource, read_object(row)) for row in page.items or [])  # one at a time: it is large
+                items = list(rows if keep is None else map(keep, rows))
             yield Listing(items, str(page.metadata.get("resourceVersion", "")))
             params["continue"] = str(page.metadata.get("continue") or "")
             if not params["continue"]:
@@ -173,7 +170,7 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(WATCH_SECONDS),
-            **_selector(label_selector),
+            **selector_of(label_selector),
         }
         timeout = httpx.Timeout(WATCH_SILENCE_SECONDS, connect=5.0, pool=5.0)
         try:
@@ -203,7 +200,7 @@ class KubeClient:
             "POST",
             path_of(resource, space),
             WRITE_OPTIONS,
-            _typed(resource, body),
+            typed(resource, body),
         )
 
     async def replace(
@@ -213,7 +210,7 @@ class KubeClient:
         space = namespace or body["metadata"].get("namespace")
         path = path_of(resource, space, name, subresource)
         return await self._send(
-            Request("replace", resource, name, space, subresource), "PUT", path, WRITE_OPTIONS, _typed(resource, body)
+            Request("replace", resource, name, space, subresource), "PUT", path, WRITE_OPTIONS, typed(resource, body)
         )
 
     async def merge_patch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-from sparewheel.kube.port import Json
+from sparewheel.kube.port import Json, Resource
 
 _UNCHANGING: Final = frozenset((str, int, float, bool, type(None)))
 
@@ -68,3 +68,15 @@ def budget_blocks(budgets: Iterable[tuple[tuple[str, str], Json]], pod: Json, na
         if space == namespace and labels_match(pod, selector):
             return int(budget.get("status", {}).get("disruptionsAllowed", 0)) == 0
     return False
+
+
+def selector_of(labels: Mapping[str, str] | None) -> dict[str, str]:
+    if not labels:
+        return {}
+    return {"labelSelector": ",".join(f"{key}={value}" for key, value in sorted(labels.items()))}
+
+
+def typed(resource: Resource, body: Json) -> Json:
+    """With apiVersion and kind: custom kinds insist on them, and a list's items lack what is the same for all."""
+    version = f"{resource.group}/{resource.version}" if resource.group else resource.version
+    return {"apiVersion": version, "kind": resource.kind, **body}

@@ -16,7 +16,7 @@ from sparewheel.api.names import (
     TAINT_QUARANTINED,
     TAINT_SPARE,
 )
-from sparewheel.capacity.nodes import capacity_of, edit_node, labels_of, placing, uncordoning, without_words
+from sparewheel.capacity.nodes import capacity_of, edit_node, labels_of, placing, uncordoning
 from sparewheel.capacity.port import CapacityError, Inventory, JoinRequest, Proof, Taint
 from sparewheel.kube.port import NODE, Json, Kube, NotFoundError
 
@@ -24,6 +24,17 @@ LABEL_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 LABEL_FABRIC_BLOCK: Final = "topology.kubernetes.io/block"
 LABEL_NVLINK_DOMAIN: Final = "nvidia.com/gpu.clique"
 """Cluster and clique of the node's NVLink fabric, as NVIDIA's GPU feature discovery labels it."""
+
+
+def _described(node: Json) -> Json:
+    """What the inventory says of a Node."""
+    kept = (LABEL_INSTANCE_TYPE, LABEL_FABRIC_BLOCK, LABEL_NVLINK_DOMAIN)
+    labels = labels_of(node)
+    return {
+        "metadata": {"name": node["metadata"]["name"], "labels": {key: labels[key] for key in kept if key in labels}},
+        "spec": {"providerID": node.get("spec", {}).get("providerID")},
+        "status": {"capacity": node.get("status", {}).get("capacity")},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +49,7 @@ class WarmProvider:
         return True
 
     async def list_hosts(self) -> list[Inventory]:
-        listing = await self.kube.list(NODE, label_selector=self.node_selector, keep=without_words)
+        listing = await self.kube.list(NODE, label_selector=self.node_selector, keep=_described)
         return [
             Inventory(
                 host=str(node["metadata"]["name"]),

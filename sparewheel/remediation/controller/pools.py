@@ -14,6 +14,9 @@ from sparewheel.remediation.decide.treated import replaces
 log = logging.getLogger("sparewheel.remediation")
 
 SETTLED_SECONDS = 60.0
+REST = 10.0
+"""Settled pools in turn take a tenth of the time at most: large ones are looked at less often; what changes wakes them.
+"""
 UNSETTLED_SECONDS = 2.0
 BUSY_SECONDS = 10.0
 
@@ -54,6 +57,7 @@ class Pools:
         if held_up:
             self.waits.add(name)
             return BUSY_SECONDS
+        began = self.state.clock.monotonic_seconds()
         try:
             result = await self.reconcile(name, lambda: self._may_write(name))
         finally:
@@ -61,7 +65,9 @@ class Pools:
                 self.leases.give_back(name)
         if not result.settled:
             log.info("event=pool pool=%s message=%s", name, result.message)
-        return SETTLED_SECONDS if result.settled else UNSETTLED_SECONDS
+        took = self.state.clock.monotonic_seconds() - began
+        rest = max(SETTLED_SECONDS, REST * took * len(self.state.pools))
+        return rest if result.settled else UNSETTLED_SECONDS
 
     def _healing(self, pool: str) -> bool:
         return any(replaces(one.record) for one in self.state.taken.values() if one.record.spec.pool == pool)

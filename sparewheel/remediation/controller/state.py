@@ -29,10 +29,6 @@ REMEMBER_JOBS_SECONDS = 180.0
 HEARD_SLACK_SECONDS = 0.2
 
 
-def _no_body(_node: str) -> Json | None:
-    return None
-
-
 @dataclass(slots=True)
 class State:
     """Implements ``stages.incident.Fleet`` from the caches."""
@@ -67,7 +63,7 @@ class State:
     gone_nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
     """Nodes that were deleted while we watched, as they were last seen; forgotten when the name comes back, or no host
     bears it any more."""
-    held_body: Callable[[str], Json | None] = _no_body
+    held_body: Callable[[str], Json | None] = dict[str, Json]().get
     """What a Node's view was made of, as its watch holds it."""
     _places: dict[str, str] = field(default_factory=dict[str, str])
     """Slurm node name to the Node that its worker runs on."""
