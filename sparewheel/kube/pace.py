@@ -36,6 +36,7 @@ URGENCY: Final[ContextVar[Urgency]] = ContextVar("urgency", default=Urgency.NORM
 CALLS_PER_SECOND: Final = 50.0
 CALLS_IN_FLIGHT: Final = 32
 """Sent and not answered yet; each has a connection of its own (HTTP/1.1)."""
+FENCES_SHARE: Final = 0.5
 SHORTEST_SECONDS: Final = 0.001
 """A shorter wait may round to none, for ever."""
 
@@ -46,6 +47,7 @@ class Pace:
     their answer; whoever finds the one empty or the other full waits, the urgent first.
 
     A lease's requests don't wait at all and take no place: they are two a second at most, and late they cost the lead.
+    Half of the bucket is a fence's: what others send while it waits for Slurm would be missing at its next request.
     """
 
     clock: Clock
@@ -90,7 +92,8 @@ class Pace:
 
     async def _enter(self, urgency: Urgency) -> None:
         self._fill()
-        if self._tokens >= 1 and self._taken < self.in_flight and not self._waiting:
+        first = not self._waiting or urgency < self._waiting[0][0]
+        if first and self._tokens >= self._least(urgency) and self._taken < self.in_flight:
             self._go()
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -103,6 +106,10 @@ class Pace:
             if not ready.cancelled():  # it was its turn already
                 self._leave()
             raise
+
+    def _least(self, urgency: int) -> float:
+        """Tokens that have to be there for a request to be sent."""
+        return 1.0 if urgency <= Urgency.FENCE else max(1.0, FENCES_SHARE * self.burst)
 
     def _go(self) -> None:
         self._tokens -= 1
@@ -123,8 +130,9 @@ class Pace:
         """Let the waiting go one by one; ends when nobody waits."""
         while self._waiting:
             self._fill()
-            if self._tokens < 1:
-                await self.clock.sleep(max(SHORTEST_SECONDS, (1 - self._tokens) / self.per_second))
+            lacking = self._least(self._waiting[0][0]) - self._tokens
+            if lacking > 0:  # looked at again for each token: somebody more urgent may be the first by then
+                await self.clock.sleep(max(SHORTEST_SECONDS, min(1.0, lacking) / self.per_second))
                 continue
             if self._taken >= self.in_flight:
                 self._freed.clear()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +16,8 @@ from sparewheel.remediation.decide.treated import replaces
 log = logging.getLogger("sparewheel.remediation")
 
 SETTLED_SECONDS = 60.0
+TURNS = 4
+"""Pools that are read side by side: each takes what its hosts and Nodes take, and the event loop has others' turns."""
 REST = 10.0
 """Settled pools in turn take a tenth of the time at most: large ones are looked at less often; what changes wakes them.
 """
@@ -42,6 +46,7 @@ class Pools:
     reconcile: Reconcile
     check: Callable[[], None]
     """Raises when this controller no longer leads."""
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TURNS))
     waits: set[str] = field(default_factory=set[str])
     """Pools whose lease is another's. A dead holder's is taken over only by one who goes on watching it."""
 
@@ -57,17 +62,29 @@ class Pools:
         if held_up:
             self.waits.add(name)
             return BUSY_SECONDS
-        began = self.state.clock.monotonic_seconds()
         try:
-            result = await self.reconcile(name, lambda: self._may_write(name))
+            result, took = await self._reconciled(name)
         finally:
             if not self._healing(name):  # an incident that began meanwhile drives under the same lease
                 self.leases.give_back(name)
         if not result.settled:
             log.info("event=pool pool=%s message=%s", name, result.message)
-        took = self.state.clock.monotonic_seconds() - began
         rest = max(SETTLED_SECONDS, REST * took * len(self.state.pools))
         return rest if result.settled else UNSETTLED_SECONDS
+
+    async def _reconciled(self, name: str) -> tuple[PoolState, float]:
+        """What it says, and the seconds it took. Whoever begins to write has read: it is another pool's turn then."""
+        with ExitStack() as turn:
+            await self.turns.acquire()
+            turn.callback(self.turns.release)
+
+            def may_write() -> None:
+                turn.close()
+                self._may_write(name)
+
+            began = self.state.clock.monotonic_seconds()
+            result = await self.reconcile(name, may_write)
+            return result, self.state.clock.monotonic_seconds() - began
 
     def _healing(self, pool: str) -> bool:
         return any(replaces(one.record) for one in self.state.taken.values() if one.record.spec.pool == pool)

@@ -63,7 +63,7 @@ def test_a_drill_says_how_many_it_bit(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def stopped_within(pid: int, seconds: float) -> bool:
-    """Whether the process was seen stopped; SIGCONT makes it run before `kill` returns, so each look is of a new stop."""
+    """Whether it was seen stopped; SIGCONT makes it run before `kill` returns, so each look is of a new stop."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T":

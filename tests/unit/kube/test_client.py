@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from sparewheel.kube.access import Access, AccessError, ExecAuth, TokenFileAuth, from_text
-from sparewheel.kube.client import KubeClient
+from sparewheel.kube.client import LONG_LISTS, KubeClient
 from sparewheel.kube.pace import URGENCY, Pace, Urgency
 from sparewheel.kube.port import (
     LEASE,
@@ -224,3 +224,41 @@ async def test_no_more_requests_are_in_flight_than_the_pace_allows_and_a_watch_t
         for watch in watches:
             await watch.aclose()
     assert most == 2
+
+
+async def test_few_pages_of_whole_kinds_are_read_at_a_time_and_lists_of_one_node_pass_them() -> None:
+    """With twenty the event loop comes round so seldom that a lease isn't renewed in time."""
+    busy: list[httpx.Request] = []
+    most, go_on = 0, asyncio.Event()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal most
+        if "fieldSelector" not in request.url.params:
+            busy.append(request)
+            most = max(most, len(busy))
+            await go_on.wait()
+            busy.remove(request)
+        return httpx.Response(200, json={"items": [], "metadata": {}})
+
+    async with KubeClient(Access("http://api.test", True), transport=httpx.MockTransport(answer)) as client:
+        whole = [asyncio.create_task(client.list(NODE)) for _ in range(20)]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert (await client.list(POD, field_selector="spec.nodeName=n")).items == []
+        go_on.set()
+        await asyncio.gather(*whole)
+    assert most == LONG_LISTS
+
+
+@pytest.mark.parametrize("pace", [None, Pace(StillClock())])
+async def test_a_program_in_the_cluster_has_no_answer_packed(pace: Pace | None) -> None:
+    seen: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["Accept-Encoding"])
+        return httpx.Response(200, json={"items": []})
+
+    access, transport = Access("http://api.test", True), httpx.MockTransport(answer)
+    async with KubeClient(access, transport=transport, pace=pace) as client:
+        await client.list(NODE)
+    assert ["gzip" in one for one in seen] == [pace is None]

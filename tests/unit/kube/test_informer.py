@@ -10,9 +10,19 @@ import pytest
 
 from sparewheel.kube.informer import Change, Informer
 from sparewheel.kube.memory import MemoryKube
-from sparewheel.kube.port import CONFIG_MAP, Resource, UnavailableError, WatchEvent, opened
+from sparewheel.kube.port import (
+    CONFIG_MAP,
+    GoneError,
+    Keep,
+    Listing,
+    Resource,
+    UnavailableError,
+    WatchEvent,
+    opened,
+)
 from tests.kube_contract import SPACE, config_map
 from tests.support.clocks import LoopClock
+from tests.support.world import until
 
 pytestmark = pytest.mark.looptime
 
@@ -185,3 +195,51 @@ async def test_a_long_list_leaves_others_their_turns(kube: MemoryKube) -> None:
     assert taken == 1000
     assert most <= 100
     running.cancel()
+
+
+class TornKube(MemoryKube):
+    """The continue token of its second list grows too old after the first page."""
+
+    lists = 0
+
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        label_selector: Mapping[str, str] | None = None,
+        keep: Keep | None = None,
+    ) -> AsyncGenerator[Listing, None]:
+        self.lists += 1
+        async for page in MemoryKube.pages(self, resource, namespace, label_selector, keep):
+            yield page
+            if self.lists == 2:
+                raise GoneError("410")
+
+
+async def test_a_list_that_is_torn_proves_no_absence() -> None:
+    kube = TornKube(clock=LoopClock())
+    for number in range(150):
+        kube.put(CONFIG_MAP, config_map(f"c-{number}"), SPACE)
+    informer, gone = Informer(kube, CONFIG_MAP, LoopClock()), list[Change]()
+    running = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    informer.add_listener(lambda change: gone.append(change) if change.new is None else None)
+    kube.drop(CONFIG_MAP, "c-7", SPACE)
+    kube.end_watches(expire=True)
+    await until(lambda: kube.lists == 3 and informer.get("c-7", SPACE) is None)
+    running.cancel()
+    assert [change.key[1] for change in gone] == ["c-7"]
+
+
+async def test_what_is_read_from_the_cache_is_the_readers_own(kube: MemoryKube) -> None:
+    kube.put(CONFIG_MAP, config_map("first"), SPACE)
+    informer = Informer(kube, CONFIG_MAP, LoopClock())
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    task.cancel()
+    for held in (informer.get("first", SPACE), *informer.objects()):
+        assert held is not None
+        held["data"].clear()
+    again = informer.get("first", SPACE)
+    assert again is not None
+    assert again["data"] == config_map("first")["data"]

@@ -36,7 +36,7 @@ async def all_of(pace: Pace, wanted: list[Urgency]) -> list[tuple[float, Urgency
 @pytest.mark.looptime
 async def test_the_bucket_goes_at_once_and_the_rest_at_the_pace() -> None:
     pace = Pace(LoopClock(), per_second=10, burst=5)
-    sent = await all_of(pace, [Urgency.NORMAL] * 15)
+    sent = await all_of(pace, [Urgency.FENCE] * 15)
     assert [round(at, 2) for at, _ in sent][:5] == [0.0] * 5
     assert sent[-1][0] == pytest.approx(1.0, abs=0.05)  # pyright: ignore[reportUnknownMemberType]
     assert pace.sent == 15
@@ -148,3 +148,16 @@ async def test_a_cancel_in_the_turn_of_the_loop_that_gives_the_place_gives_it_ba
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     await asyncio.wait_for(send(pace, Urgency.NORMAL, sent), 1)
+
+
+@pytest.mark.looptime
+async def test_others_leave_a_fence_its_share_of_the_bucket() -> None:
+    """A fence asks Slurm between two requests: what is sent meanwhile may not be what it needs next."""
+    pace, sent = Pace(LoopClock(), per_second=10, burst=20), list[tuple[float, Urgency]]()
+    others = [asyncio.create_task(send(pace, Urgency.NORMAL, sent)) for _ in range(30)]
+    await asyncio.sleep(0)
+    assert len(sent) == 11, "all but the share, and what would have been one too many of it"
+    await asyncio.gather(*(send(pace, Urgency.FENCE, sent) for _ in range(9)))
+    assert pace.clock.monotonic_seconds() < 0.01
+    await asyncio.gather(*others)
+    assert pace.sent == 39

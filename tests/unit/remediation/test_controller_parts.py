@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from sparewheel.kube.port import LEASE, NODE
 from sparewheel.remediation.controller.health import health
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.controller.pool_leases import PoolLeases
-from sparewheel.remediation.controller.pools import Pools
+from sparewheel.remediation.controller.pools import TURNS, Pools
 from sparewheel.remediation.controller.settings import read_settings
 from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.stages.fenced import parse_version
@@ -89,6 +90,63 @@ async def test_a_pool_is_reconciled_under_its_lease_and_the_lease_given_back() -
         assert await pools.look("gpu") == 10.0, "somebody else drives"
     assert len(looked) == 2
     assert await pools.look("nothing") is None
+    await leases.drop_all()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.looptime
+async def test_pools_whose_looks_take_long_are_looked_at_seldom() -> None:
+    """All in turn take a tenth of the time at most, where nothing is to be done."""
+    world = World()
+    controller = world.controller()
+    running = asyncio.create_task(controller.run())
+    await until(controller.leading)
+    controller.state.pools["other"] = controller.state.pools["gpu"]
+    leases = PoolLeases(world.kube, world.clock, SPACE, "me", "test")
+
+    async def reconcile(_pool: str, _check: object) -> Result:
+        await asyncio.sleep(15)
+        return Result(settled=True)
+
+    pause = await Pools(controller.state, leases, reconcile, check=lambda: None).look("gpu")
+    assert pause == pytest.approx(300, abs=1)
+    await leases.drop_all()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.looptime
+async def test_few_pools_are_read_side_by_side_and_one_that_writes_makes_room() -> None:
+    world = World()
+    controller = world.controller()
+    running = asyncio.create_task(controller.run())
+    await until(controller.leading)
+    names = [f"p-{number}" for number in range(TURNS + 2)]
+    controller.state.pools |= dict.fromkeys(names, controller.state.pools["gpu"])
+    begun, write, end = list[str](), asyncio.Event(), asyncio.Event()
+
+    async def reconcile(pool: str, check: Callable[[], None]) -> Result:
+        begun.append(pool)
+        await write.wait()
+        if pool == begun[0]:
+            check()
+        await end.wait()
+        return Result(settled=True)
+
+    leases = PoolLeases(world.kube, world.clock, SPACE, "me", "test")
+    pools = Pools(controller.state, leases, reconcile, check=lambda: None)
+    looks = [asyncio.create_task(pools.look(name)) for name in names]
+    await asyncio.sleep(5)
+    assert len(begun) == TURNS
+    write.set()
+    await asyncio.sleep(5)
+    assert len(begun) == TURNS + 1
+    end.set()
+    await asyncio.gather(*looks)
+    assert len(begun) == TURNS + 2
     await leases.drop_all()
     running.cancel()
     with suppress(asyncio.CancelledError):
