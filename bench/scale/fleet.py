@@ -25,13 +25,12 @@ from sparewheel.api.names import (
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation_policy import RemediationPolicy, RemediationPolicySpec
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, POD, REMEDIATION_POLICY, Json, Resource
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NAMESPACE_KIND, NODE, NODE_HEALTH, POD, REMEDIATION_POLICY, Json
 
 AT_ONCE: Final = 24
 POOL_SIZE: Final = 500
 NODE_LABELS: Final = 90
 """With an annotation of 4 KB and the kubelet's status they make a Node of about 13 KB, the size of a real one."""
-NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 
 
 def node_name(index: int) -> str:
@@ -121,7 +120,7 @@ async def each(count: int, work: Callable[[int], Awaitable[Any]], at_once: int =
 async def make_fleet(kube: KubeClient, count: int, say: Callable[[str], None]) -> None:
     """Everything the controller watches, ``count`` nodes of it."""
     for name in (NAMESPACE, "slurm"):
-        await kube.create(NAMESPACES, {"metadata": {"name": name}})
+        await kube.create(NAMESPACE_KIND, {"metadata": {"name": name}})
     policy = RemediationPolicy(
         metadata=ObjectMeta(name=POLICY_NAME), spec=RemediationPolicySpec(max_fenced_nodes=max(10, count))
     )

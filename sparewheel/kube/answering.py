@@ -8,9 +8,8 @@ from typing import Final
 from sparewheel.clock import Clock
 from sparewheel.kube.access import from_text
 from sparewheel.kube.client import KubeClient
-from sparewheel.kube.port import KubeError, Resource, UnavailableError
+from sparewheel.kube.port import NAMESPACE_KIND, KubeError, UnavailableError
 
-NAMESPACE: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 LOOK_SECONDS: Final = 5.0
 
 
@@ -29,7 +28,7 @@ async def until_it_answers(
         try:
             kubeconfig = await kubeconfig_of()
             async with KubeClient(from_text(kubeconfig), read_attempts=1) as kube:
-                await kube.get(NAMESPACE, "kube-system")
+                await kube.get(NAMESPACE_KIND, "kube-system")
         except (KubeError, not_yet) as error:
             if clock.monotonic_seconds() >= end:
                 took = f"the cluster's API server did not answer within {deadline_seconds:g} s"

@@ -22,6 +22,7 @@ class Resource:
 
 NODE = Resource("", "v1", "nodes", "Node", namespaced=False)
 POD = Resource("", "v1", "pods", "Pod")
+NAMESPACE_KIND = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 EVENT = Resource("events.k8s.io", "v1", "events", "Event")
 SECRET = Resource("", "v1", "secrets", "Secret")
 CONFIG_MAP = Resource("", "v1", "configmaps", "ConfigMap")

@@ -36,6 +36,7 @@ from sparewheel.kube.port import (
     GPU_HOST,
     GPU_POOL,
     LEASE,
+    NAMESPACE_KIND,
     NODE,
     NODE_HEALTH,
     POD,
@@ -53,7 +54,6 @@ from tests.support.job_reports import alive_on, report_step
 from tests.support.mortal import KUBE_WRITES, NOTIFIER_WRITES, REPLACER_WRITES, SLURM_WRITES, Life, Mortal
 from tests.support.receiver import Receiver
 
-NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 BEAT_SECONDS = 1.0
 SIZE = 2
 
@@ -88,9 +88,9 @@ class ApiWorld:
 
     # ------------------------------------------------------------------ set-up
     async def set_up(self) -> None:
-        await self._make(NAMESPACE, {"metadata": {"name": self.space}}, None)
+        await self._make(NAMESPACE_KIND, {"metadata": {"name": self.space}}, None)
         for name in ("kube-node-lease",):
-            await self._make(NAMESPACE, {"metadata": {"name": name}}, None)
+            await self._make(NAMESPACE_KIND, {"metadata": {"name": name}}, None)
         for index in range(1, SIZE + 2):
             await self._add_node(self.node_name(index))
         pool = GpuPool(

@@ -12,10 +12,9 @@ from sparewheel.api.action_admission import action_admission_manifests
 from sparewheel.api.names import ANNOTATION_NODE_ACTION, CONTROLLER_ACCOUNT, NAMESPACE
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import ADMISSION_BINDING, ADMISSION_POLICY, apply
-from sparewheel.kube.port import NODE, InvalidError, Json, Resource
+from sparewheel.kube.port import NAMESPACE_KIND, NODE, InvalidError, Json, Resource
 from tests.kube_contract import unique
 
-SPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 TOKEN = Resource("", "v1", f"serviceaccounts/{CONTROLLER_ACCOUNT}/token", "TokenRequest")
 ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False)
@@ -27,7 +26,7 @@ def asks(value: str | None) -> Json:
 
 async def token_of_the_controller(kube: KubeClient, manifests: list[Json]) -> str:
     """The controller's account as an administrator, so that nothing but the policy of ``manifests`` is in its way."""
-    await apply(kube, SPACE, {"metadata": {"name": NAMESPACE}})
+    await apply(kube, NAMESPACE_KIND, {"metadata": {"name": NAMESPACE}})
     await apply(kube, ACCOUNT, {"metadata": {"name": CONTROLLER_ACCOUNT}}, NAMESPACE)
     binding: Json = {
         "metadata": {"name": "controller-all"},

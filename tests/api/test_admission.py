@@ -13,10 +13,9 @@ from sparewheel.api.admission import admission_manifests
 from sparewheel.api.names import AGENT_ACCOUNT, NAMESPACE
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import ADMISSION_BINDING, ADMISSION_POLICY, apply
-from sparewheel.kube.port import NODE, NODE_HEALTH, POD, InvalidError, Json, NotFoundError, Resource
+from sparewheel.kube.port import NAMESPACE_KIND, NODE, NODE_HEALTH, POD, InvalidError, Json, NotFoundError, Resource
 from tests.kube_contract import pod, unique
 
-SPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 TOKEN = Resource("", "v1", f"serviceaccounts/{AGENT_ACCOUNT}/token", "TokenRequest")
 ROLE = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
@@ -26,7 +25,7 @@ ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings"
 @pytest.fixture
 async def policy(kube: KubeClient, crds: None) -> None:
     """The policy in force, and an agents' account that RBAC lets do more than it should."""
-    await apply(kube, SPACE, {"metadata": {"name": NAMESPACE}})
+    await apply(kube, NAMESPACE_KIND, {"metadata": {"name": NAMESPACE}})
     await apply(kube, ACCOUNT, {"metadata": {"name": AGENT_ACCOUNT}}, NAMESPACE)
     rules = [
         {"apiGroups": ["sparewheel.dev"], "resources": ["nodehealths", "nodehealths/status"], "verbs": ["*"]},

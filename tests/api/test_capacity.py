@@ -21,10 +21,9 @@ from sparewheel.capacity.replacer import PoolReplacer
 from sparewheel.clock import SystemClock
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import apply
-from sparewheel.kube.port import GPU_POOL, NODE, NODE_HEALTH, Json, Resource
+from sparewheel.kube.port import GPU_POOL, NAMESPACE_KIND, NODE, NODE_HEALTH, Json
 from tests.kube_contract import unique
 
-SPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CLOCK = SystemClock()
 
 
@@ -76,7 +75,7 @@ class Site:
 
 @pytest.fixture
 async def site(kube: KubeClient, crds: None) -> AsyncIterator[Site]:
-    await apply(kube, SPACE, {"metadata": {"name": NAMESPACE}})
+    await apply(kube, NAMESPACE_KIND, {"metadata": {"name": NAMESPACE}})
     pool = unique("pool")
     nodes = [f"{pool}-{index}" for index in range(3)]
     taint = {"key": TAINT_SPARE, "effect": "NoSchedule"}

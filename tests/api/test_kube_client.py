@@ -11,7 +11,15 @@ import pytest
 from lab.api_server import with_token
 from sparewheel.kube.access import Access, from_file
 from sparewheel.kube.client import PAGE, KubeClient
-from sparewheel.kube.port import CONFIG_MAP, NODE, InvalidError, NotFoundError, Resource, UnavailableError
+from sparewheel.kube.port import (
+    CONFIG_MAP,
+    NAMESPACE_KIND,
+    NODE,
+    InvalidError,
+    NotFoundError,
+    Resource,
+    UnavailableError,
+)
 from tests.kube_contract import SPACE, KubeContract, config_map, unique
 
 
@@ -79,7 +87,7 @@ async def flaky(api_server: Path) -> AsyncIterator[tuple[KubeClient, list[str]]]
 
 async def test_reads_are_retried(flaky: tuple[KubeClient, list[str]]) -> None:
     client, seen = flaky
-    await client.get(Resource("", "v1", "namespaces", "Namespace", namespaced=False), SPACE)
+    await client.get(NAMESPACE_KIND, SPACE)
     assert seen == ["GET", "GET"]
 
 

@@ -19,9 +19,8 @@ from sparewheel.clock import SystemClock
 from sparewheel.kube.access import from_file
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import apply, apply_crds
-from sparewheel.kube.port import GPU_HOST, GPU_POOL, NODE, NODE_HEALTH, NODE_SET, POD, Json, KubeError, Resource
+from sparewheel.kube.port import GPU_HOST, GPU_POOL, NAMESPACE_KIND, NODE, NODE_HEALTH, NODE_SET, POD, Json, KubeError
 
-NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SLINKY_CRDS = Path(__file__).parents[2] / "lab/standins/slinky/manifests/crds"
 REPORT_SECONDS = 1.0
 Answer = TypeVar("Answer")
@@ -47,7 +46,7 @@ class Cluster:
             slinky = [yaml.safe_load(path.read_text()) for path in sorted(SLINKY_CRDS.glob("*.yaml"))]
             await apply_crds(kube, [*crd_manifests(), *slinky])
             for name in ("slurm", "sparewheel"):
-                await apply(kube, NAMESPACE, {"metadata": {"name": name}})
+                await apply(kube, NAMESPACE_KIND, {"metadata": {"name": name}})
             for number in range(1, nodes + 1):
                 await boot_node(kube, f"n{number}")
 
