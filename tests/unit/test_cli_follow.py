@@ -10,10 +10,11 @@ import typer
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import NodeStage, Outcome, Remediation
 from sparewheel.cli import timeline
-from sparewheel.cli.commands.reports import followed
+from sparewheel.cli.commands.reports import FOLLOW_SECONDS, followed
 from sparewheel.cli.common import run
 from sparewheel.kube.memory import MemoryKube
 from sparewheel.kube.port import REMEDIATION, InvalidError, KubeError, UnavailableError
+from tests.support.clocks import LoopClock
 from tests.support.incidents import claimed, fenced, stage
 
 NAME = "gpu-7-xid-79-0"
@@ -46,16 +47,17 @@ def test_each_thing_is_told_once() -> None:
     assert later[-1] == f"{NAME}: Healed"
 
 
+@pytest.mark.looptime
 @pytest.mark.parametrize(("outcome", "code"), [(Outcome.HEALED, None), (Outcome.FAILED, 1)])
 async def test_it_is_followed_to_its_end_also_over_a_silence(
     capsys: pytest.CaptureFixture[str], outcome: Outcome, code: int | None
 ) -> None:
     kube = MemoryKube()
     kube.put(REMEDIATION, fenced().to_wire(), NAMESPACE)
-    following = asyncio.create_task(followed(kube, fenced(), rest_seconds=0.01))
-    await asyncio.sleep(0.03)
+    following = asyncio.create_task(followed(kube, LoopClock(), fenced()))
+    await asyncio.sleep(FOLLOW_SECONDS * 3)
     kube.fail(UnavailableError("away"), "get", REMEDIATION)
-    await asyncio.sleep(0.03)
+    await asyncio.sleep(FOLLOW_SECONDS * 3)
     assert not following.done()
     kube.put(REMEDIATION, ended(outcome).to_wire(), NAMESPACE)
     if code is None:

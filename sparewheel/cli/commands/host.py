@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
-import time
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -16,6 +14,7 @@ from sparewheel.api.remediation import Remediation
 from sparewheel.capacity.requests import refusal
 from sparewheel.cli import tables
 from sparewheel.cli.common import ACT, CommandError, Output, all_of, checked_name, out, print_json, read, run, show
+from sparewheel.clock import Clock, SystemClock
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import GPU_HOST, REMEDIATION, Kube, NotFoundError
 
@@ -69,22 +68,23 @@ def release(
         clear_lemon=clear_lemon,
         repaired=repaired,
     )
-    run(lambda kube: _ask(kube, checked_name(host), wish, wait))
+    run(lambda kube: asked(kube, SystemClock(), checked_name(host), wish, wait))
 
 
 def quarantine(host: Annotated[str, typer.Argument(metavar="HOST")], reason: Reason, wait: Wait = 60.0) -> None:
     """Take a spare out of use until it is released."""
     wish = HostRequest(verb=HostVerb.QUARANTINE, by=getpass.getuser(), time=datetime.now(UTC), reason=reason)
-    run(lambda kube: _ask(kube, checked_name(host), wish, wait))
+    run(lambda kube: asked(kube, SystemClock(), checked_name(host), wish, wait))
 
 
-async def _ask(kube: Kube, name: str, wish: HostRequest, wait_seconds: float) -> None:
+async def asked(kube: Kube, clock: Clock, name: str, wish: HostRequest, wait_seconds: float) -> None:
+    """Ask, then wait for the outcome and print it. CommandError when it is refused or takes longer."""
     await ask(kube, name, wish)
     if not wait_seconds:
         out.print(f"Asked; `sparewheel host list` shows host {name}.", markup=False)
         return
-    deadline = time.monotonic() + wait_seconds
-    while time.monotonic() < deadline:
+    deadline = clock.monotonic_seconds() + wait_seconds
+    while clock.monotonic_seconds() < deadline:
         body = await kube.get(GPU_HOST, name, NAMESPACE)
         annotations = body["metadata"].get("annotations", {})
         if ANNOTATION_HOST_REQUEST not in annotations:
@@ -93,7 +93,7 @@ async def _ask(kube: Kube, name: str, wish: HostRequest, wait_seconds: float) ->
                 raise CommandError(answer.removeprefix("refused: "))
             out.print(f"Host {name}: {answer}.", markup=False)
             return
-        await asyncio.sleep(LOOK_SECONDS)
+        await clock.sleep(LOOK_SECONDS)
     raise CommandError(
         f"host {name} is not done after {wait_seconds:g} s and goes on; `sparewheel status` says what is waited for"
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import secrets
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -15,6 +13,7 @@ from rich.text import Text
 from sparewheel.api.names import ANNOTATION_NOTIFY_TEST, NAMESPACE, POLICY_NAME
 from sparewheel.api.remediation_policy import NotifyTest, RemediationPolicy
 from sparewheel.cli.common import TRY, CommandError, Output, out, print_json, read, run, show
+from sparewheel.clock import Clock, SystemClock
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import REMEDIATION_POLICY, Kube, NotFoundError
 from sparewheel.remediation.decide.trial import request
@@ -42,7 +41,7 @@ def send_test(
     """Send a test message over the real routes and say which were delivered. Exit 1 when one was not."""
 
     async def command(kube: KubeClient) -> NotifyTest:
-        return await ask(kube, request(secrets.token_hex(8), route, user, getpass.getuser()))
+        return await ask(kube, SystemClock(), request(secrets.token_hex(8), route, user, getpass.getuser()))
 
     answer = run(command)
     if output == "json":
@@ -55,21 +54,21 @@ def send_test(
         raise typer.Exit(1)
 
 
-async def ask(kube: Kube, wanted: str, within_seconds: float = ANSWER_SECONDS) -> NotifyTest:
+async def ask(kube: Kube, clock: Clock, wanted: str) -> NotifyTest:
     """Put the request on the policy, wait for the controller's answer, and take the request away again."""
     await _annotate(kube, wanted)
-    began = datetime.now(UTC)
+    began = clock.monotonic_seconds()
     try:
-        while (datetime.now(UTC) - began).total_seconds() < within_seconds:
+        while clock.monotonic_seconds() - began < ANSWER_SECONDS:
             body = await kube.get(REMEDIATION_POLICY, POLICY_NAME, NAMESPACE)
             answer = read(REMEDIATION_POLICY, RemediationPolicy, body).status.notify_test
             if answer.request == wanted:
                 return answer
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            await clock.sleep(LOOK_EVERY_SECONDS)
     finally:
         await _annotate(kube, None)  # nothing stays on an object that the stack declares
     raise CommandError(
-        f"the controller did not answer within {within_seconds:.0f} s; "
+        f"the controller did not answer within {ANSWER_SECONDS:.0f} s; "
         f"see whether its pods run in namespace {NAMESPACE}"
     )
 

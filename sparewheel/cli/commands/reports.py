@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import suppress
@@ -37,6 +36,7 @@ from sparewheel.cli.common import (
 from sparewheel.cli.pages.incident import incident_page
 from sparewheel.cli.pod_exec import in_pod
 from sparewheel.cli.undelivered import undelivered, undelivered_json
+from sparewheel.clock import Clock, SystemClock
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import (
     GPU_HOST,
@@ -162,7 +162,7 @@ def show_timeline(
             raise CommandError("--follow tells steps in words; leave out -o json, or ask again at the incident's end")
         record = await incident(kube, name)
         if follow:
-            await followed(kube, record)
+            await followed(kube, SystemClock(), record)
             if html is None:
                 return
             record = await incident(kube, name)
@@ -186,7 +186,7 @@ async def incident(kube: Kube, name: str) -> Remediation:
         raise CommandError(f"there is no remediation {name}; `sparewheel remediations` lists them") from None
 
 
-async def followed(kube: Kube, record: Remediation, rest_seconds: float = FOLLOW_SECONDS) -> None:
+async def followed(kube: Kube, clock: Clock, record: Remediation) -> None:
     """Each step as it is written down, until the incident has ended. An API server that is away is waited for."""
     told: set[str] = set()
     while True:
@@ -194,7 +194,7 @@ async def followed(kube: Kube, record: Remediation, rest_seconds: float = FOLLOW
             out.print(line, markup=False, highlight=False)
         if not is_open(record):
             break
-        await asyncio.sleep(rest_seconds)
+        await clock.sleep(FOLLOW_SECONDS)
         with suppress(UnavailableError):
             record = await incident(kube, record.metadata.name)
     if record.status.outcome is Outcome.FAILED:
