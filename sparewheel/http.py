@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from typing import cast
+from functools import cache
+from typing import TYPE_CHECKING, cast
 
 import httpx
+
+if TYPE_CHECKING:
+    from httpx_aiohttp import AiohttpTransport
 
 
 def connections(tls: ssl.SSLContext | bool, most: int) -> httpx.AsyncBaseTransport:
@@ -15,11 +19,16 @@ def connections(tls: ssl.SSLContext | bool, most: int) -> httpx.AsyncBaseTranspo
     for safe to repeat (GET, PUT, DELETE) once more where the connection broke before an answer came: our PUTs are
     compare-and-swap, so the second one of two is refused.
     """
+    return _transport()(verify=tls, limits=httpx.Limits(max_connections=most), trust_env=False)
+
+
+@cache
+def _transport() -> type[AiohttpTransport]:
+    """Imported where connections are needed. An answer that is no HTTP becomes one of httpx's errors too."""
     import aiohttp
     from httpx_aiohttp import AiohttpTransport
     from httpx_aiohttp.transport import AIOHTTP_EXC_MAP
 
-    # An answer that is no HTTP, and whatever else it lacks: who asks knows httpx's errors alone.
     errors = cast("dict[type[Exception], type[httpx.HTTPError]]", AIOHTTP_EXC_MAP)
     errors.setdefault(aiohttp.ClientError, httpx.TransportError)
-    return AiohttpTransport(verify=tls, limits=httpx.Limits(max_connections=most), trust_env=False)
+    return AiohttpTransport
