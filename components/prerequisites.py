@@ -1,13 +1,14 @@
 """Prerequisites: a dynamic resource that looks, before anything is made, whether the cluster has what it must have.
 
-It makes nothing, and looks again only when what is expected, or the kubeconfig, changes. A thin shell over
-``sparewheel.kube``.
+It makes nothing, and looks again only when what is expected, or the cluster, changes: new credentials for the same
+cluster do not. A thin shell over ``sparewheel.kube``.
 The provider class lives here, in a module without side effects: the state refers to it by this import path.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Final
 
 import pulumi
@@ -16,6 +17,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider,
 from components.plainly import NotDone, plainly
 from sparewheel.api.gpu_pool import WarmBackend
 from sparewheel.api.names import GPU_RESOURCE
+from sparewheel.kube.kubeconfig import AccessError, read_kubeconfig
 from stacks.charts import ChartsOperator
 from stacks.config import StackConfig
 from stacks.platform import StorageClass
@@ -32,7 +34,7 @@ class PrerequisitesProvider(ResourceProvider):
         return CreateResult("prerequisites", _seen(props))
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        return DiffResult(changes=_seen(_olds) != _seen(_news), replaces=[])
+        return DiffResult(changes=_looked_at(_olds) != _looked_at(_news), replaces=[])
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         self._look(_news)
@@ -64,6 +66,15 @@ def _seen(props: Props) -> Props:
     """The engine turns each whole number into a float on its way."""
     nodes: list[Props] = props.get("nodes") or []
     return {**{key: props.get(key) for key in SEEN}, "nodes": [{**one, "resources": _whole(one)} for one in nodes]}
+
+
+def _looked_at(props: Props) -> Props:
+    """Of the kubeconfig only which cluster it names; one that is not known yet, or can't be read, as it is."""
+    seen = _seen(props)
+    if isinstance(seen["kubeconfig"], str):
+        with suppress(AccessError):
+            seen["kubeconfig"] = read_kubeconfig(seen["kubeconfig"]).cluster
+    return seen
 
 
 def _whole(one: Props) -> dict[str, int]:

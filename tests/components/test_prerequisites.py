@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from pulumi.output import Unknown
 
 from components import prerequisites
 from components.plainly import NotDone
@@ -90,3 +92,24 @@ def test_it_looks_again_only_when_something_else_is_expected(monkeypatch: pytest
     assert provider.diff(made.id, made.outs, props()).changes is False
     assert provider.diff(made.id, made.outs, props(storageClasses=["other"])).changes is True
     assert set(made.outs) == set(prerequisites.SEEN)
+
+
+@pytest.mark.parametrize(
+    ("changes", "again"),
+    [
+        ({"token": "CANARY-renewed"}, False),
+        ({"server": "https://192.0.2.10:6443"}, True),
+        ({"certificate-authority-data": "another"}, True),
+    ],
+)
+def test_it_looks_again_at_another_cluster_not_with_other_credentials(changes: dict[str, str], *, again: bool) -> None:
+    config = json.loads(KUBECONFIG)
+    config["users" if "token" in changes else "clusters"][0]["user" if "token" in changes else "cluster"].update(
+        changes
+    )
+    assert PrerequisitesProvider().diff("", props(), props(kubeconfig=json.dumps(config))).changes is again
+
+
+@pytest.mark.parametrize("kubeconfig", [Unknown(), "no kubeconfig"])
+def test_a_cluster_that_is_not_known_is_looked_at(kubeconfig: object) -> None:
+    assert PrerequisitesProvider().diff("", props(), props(kubeconfig=kubeconfig)).changes is True
