@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def connections(tls: ssl.SSLContext | bool, most: int) -> httpx.AsyncBaseTransport:
-    """At most so many connections to one server. httpx's own cost six times the processor for each request.
+    """At most so many connections to one server; each request costs less than over httpx's own (docs/measured.md).
 
     No proxy from the environment stands between the controller and its cluster. aiohttp sends a request that HTTP takes
     for safe to repeat (GET, PUT, DELETE) once more where the connection broke before an answer came: our PUTs are

@@ -179,7 +179,7 @@ class Pynvml:
 
 
 def _lean(binding: Any) -> Any:
-    """Drop the structures of calls that are never made: hundreds of them, 12 MB in a program that has 40."""
+    """Drop the structures of calls that are never made: hundreds of them, a good part of the agent's memory."""
     contents: dict[str, object] = {**binding.__dict__}
     for name, value in contents.items():
         is_structure = isinstance(value, type) and issubclass(value, (ctypes.Structure, ctypes.Union))

@@ -39,7 +39,7 @@ def test_a_command_alone_keeps_its_name_and_its_help(command: str) -> None:
 
 
 def test_a_drill_waits_for_no_other_command_s_imports() -> None:
-    """Those of `replay` and `pool` alone take half a second."""
+    """Those of `replay` and `pool` are the longest."""
     code = (
         "import sys; sys.argv = ['sparewheel', 'inject', '--help']\n"
         "from sparewheel.cli.app import main\n"
