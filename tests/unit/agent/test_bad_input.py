@@ -199,7 +199,7 @@ def test_an_answer_that_trickles_ends_at_the_deadline(
         began = time.monotonic()
         with pytest.raises(ApiError, match="no answer from the API server"):
             api.request("GET", "/")
-        assert 0.5 <= time.monotonic() - began < 5
+        assert 0.5 <= time.monotonic() - began < 30
         ends.set()
         server.shutdown()
         thread.join()

@@ -107,10 +107,10 @@ async def test_a_token_in_a_command_is_in_no_error_and_no_log(
     provider.backend.join_command = command
     with pytest.raises(CapacityError, match="gpu-1") as caught:
         await provider.join(JoinRequest("gpu-1", "gpu-1", {}, []))
-    assert "CANARY-42" in yard.commands[0][1]
     told = "".join(traceback.format_exception(caught.value)) + caplog.text
     assert "CANARY" not in told
-    if trouble == "broken":
+    if trouble == "broken":  # one that hangs may be given up before it began
+        assert "CANARY-42" in yard.commands[0][1]
         assert "the token *** for gpu-1 is refused" in str(caught.value)
 
 

@@ -92,7 +92,7 @@ async def run(server: Server, *command: str, seconds: float = 5.0) -> Executed:
         try:
             return await execute(access, "sparewheel", "agent-x", command or ("true",), seconds, "agent")
         finally:
-            await asyncio.wait_for(server.served.wait(), 10)
+            await asyncio.wait_for(server.served.wait(), 30)
 
 
 async def test_what_the_command_prints_and_how_it_ends() -> None:

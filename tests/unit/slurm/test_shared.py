@@ -46,6 +46,7 @@ async def test_two_hundred_who_ask_during_a_list_share_the_next() -> None:
     assert await shared.get() == 3
 
 
+@pytest.mark.looptime
 async def test_however_many_ask_one_after_the_other_it_is_asked_once_per_interval() -> None:
     source = Source()
     source.gate.set()

@@ -285,7 +285,7 @@ async def looks(answers: list[float | Exception]) -> list[float]:
     queue = Queue(look, clock)
     queue.add(Key("NodeSet", "slurm", "gpu"))
     running = asyncio.create_task(queue.run())
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), 30)
     running.cancel()
     return times
 

@@ -10,7 +10,7 @@ import time
 PRELUDE = """
 import ctypes, subprocess, sys, time
 from training.resumable.ranks import RankKeeper, living_children
-GRACE = 20
+GRACE = 60
 def start(body):
     whole = "import signal, sys, time\\n" + body
     child = subprocess.Popen([sys.executable, "-c", whole], stdout=subprocess.PIPE, text=True)
@@ -31,6 +31,8 @@ def say(word):
     print(word, flush=True)
 """
 TERMINATED = 143
+END_SECONDS = 30
+"""However slow the machine is: what ends within it did not wait for the grace, nor for SIGTERM."""
 
 
 def start(body: str) -> subprocess.Popen[bytes]:
@@ -44,7 +46,7 @@ def start(body: str) -> subprocess.Popen[bytes]:
 
 
 def said(process: subprocess.Popen[bytes]) -> tuple[str, str]:
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=END_SECONDS)
     return out.decode(), err.decode()
 
 
@@ -63,14 +65,12 @@ def test_what_outlives_the_grace_is_killed() -> None:
     process = start("keeper = RankKeeper(1); keeper.install(); start(DEAF); say('ready'); hang()")
     began = time.monotonic()
     assert terminate(process) == (TERMINATED, "", "")
-    assert 1 <= time.monotonic() - began < 15
+    assert time.monotonic() - began >= 1
 
 
 def test_without_ranks_it_ends_at_once() -> None:
     process = start("keeper = RankKeeper(GRACE); keeper.install(); say('ready'); hang()")
-    began = time.monotonic()
     assert terminate(process)[0] == TERMINATED
-    assert time.monotonic() - began < 5
 
 
 def test_another_handler_for_the_signal_takes_nothing_away() -> None:
@@ -96,9 +96,7 @@ say('never')
 
 def test_waiting_for_sigterm_ends_with_it_or_with_the_time() -> None:
     body = "keeper = RankKeeper(GRACE); keeper.install(); say('ready'); keeper.wait_for_sigterm(SECONDS); say('over')"
-    began = time.monotonic()
     assert terminate(start(body.replace("SECONDS", "60")))[:2] == (TERMINATED, "")
-    assert time.monotonic() - began < 10
     process = start(body.replace("SECONDS", "0.5"))
     out, _ = said(process)
     assert (process.returncode, out) == (0, "over\n")
