@@ -10,7 +10,13 @@ from typing import Any, Final, cast
 from sparewheel.api.enums import Action
 from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import GPU_RESOURCE, LABEL_APP_NAME, SLINKY_POD_PROTECT, SLURMD_APP_NAME
+from sparewheel.api.names import (
+    GPU_RESOURCE,
+    LABEL_APP_INSTANCE,
+    LABEL_APP_NAME,
+    SLINKY_POD_PROTECT,
+    SLURMD_APP_NAME,
+)
 from sparewheel.api.node_health import NodeHealth, NodeHealthStatus
 from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.nodes import allocatable_of, boot_id_of, find_node, is_ready
@@ -144,9 +150,12 @@ async def slurm_idle(kube: Kube, pool: GpuPool, node: str) -> str:
 
     Its operator drains a cordoned node by itself and shows Slurm's state as conditions of the pod.
     """
-    pod = (await workers_by_node(kube, pool)).get(node)
-    if pod is None:
-        return ""
+    workers, there = {LABEL_APP_NAME: SLURMD_APP_NAME}, f"spec.nodeName={node}"
+    pods = await kube.list(POD, pool.spec.node_set_ref.namespace, workers, there)
+    return next(filter(None, (_busy(pod, node) for pod in pods.items)), "")
+
+
+def _busy(pod: Json, node: str) -> str:
     labels = cast("dict[str, str]", pod["metadata"].get("labels") or {})
     conditions = cast("list[dict[str, Any]]", pod.get("status", {}).get("conditions") or [])
     true = {item["type"] for item in conditions if item.get("status") == "True"}
@@ -157,9 +166,13 @@ async def slurm_idle(kube: Kube, pool: GpuPool, node: str) -> str:
     return ""
 
 
-async def workers_by_node(kube: Kube, pool: GpuPool) -> dict[str, Json]:
-    """The pool's worker pods by the Node that they are on."""
-    selector = {LABEL_APP_NAME: SLURMD_APP_NAME}
-    listing = await kube.list(POD, pool.spec.node_set_ref.namespace, label_selector=selector)
-    placed = [pod for pod in listing.items if pod.get("spec", {}).get("nodeName")]
-    return {str(pod["spec"]["nodeName"]): pod for pod in placed}
+async def nodes_with_workers(kube: Kube, pool: GpuPool) -> set[str]:
+    """Nodes that the pool's own worker pods are on."""
+    ref = pool.spec.node_set_ref
+    selector = {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: ref.name}
+    listing = await kube.list(POD, ref.namespace, selector, keep=_place)
+    return {pod["node"] for pod in listing.items if pod["node"]}
+
+
+def _place(pod: Json) -> Json:
+    return {"node": pod.get("spec", {}).get("nodeName")}

@@ -16,7 +16,7 @@ from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import TAINT_JOINING
 from sparewheel.api.remediation import Remediation
 from sparewheel.capacity import steps
-from sparewheel.capacity.checks import Idle, slurm_idle, workers_by_node
+from sparewheel.capacity.checks import Idle, nodes_with_workers, slurm_idle
 from sparewheel.capacity.choose import need_of, spares_in_order
 from sparewheel.capacity.claims import INCIDENT, claim_first, let_go, owner_of
 from sparewheel.capacity.heard import Reports
@@ -93,7 +93,7 @@ async def _look(site: Site, idle: Idle) -> Run:
     hosts = await sync_hosts(kube, pool, inventory, nodes, site.clock, site.before_write)
     records = map(Remediation.from_wire, (await kube.list(REMEDIATION, site.namespace)).items)
     open_records = [record for record in records if is_open(record)]
-    workers = await workers_by_node(kube, pool)
+    workers = await nodes_with_workers(kube, pool)
     view = View(
         pool=pool.metadata.name,
         spec=pool.spec,

@@ -65,6 +65,7 @@ class SlurmClient:
         self._http = httpx.AsyncClient(base_url=self._url, timeout=timeout, transport=transport, trust_env=False)
         self._nodes = Shared(self._ask_nodes)
         self._jobs = Shared(self._ask_jobs)
+        self._reservations = Shared(self._ask_reservations, rest=0.0)
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -181,6 +182,9 @@ class SlurmClient:
                 raise
 
     async def reservations(self) -> list[SlurmReservation]:
+        return list(await self._reservations.get())
+
+    async def _ask_reservations(self) -> list[SlurmReservation]:
         answer = await self._read(f"{API}/reservations/", "reservations")
         return [_reservation(record) for record in answer.reservations]
 

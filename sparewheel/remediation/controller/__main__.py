@@ -23,6 +23,7 @@ from sparewheel.capacity.providers import providers
 from sparewheel.capacity.reconcile import reconcile_pool
 from sparewheel.capacity.replacer import PoolReplacer
 from sparewheel.clock import SystemClock
+from sparewheel.heap import give_back_for_ever, glibc_trim
 from sparewheel.kube.access import AccessError, from_environment, from_file
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.lease import new_identity
@@ -118,6 +119,8 @@ async def main(settings: Settings) -> int:
             return 2
         if settings.health_port:
             await stack.enter_async_context(serve_health(settings.health_port, controller))
+        heap = asyncio.create_task(give_back_for_ever(controller.clock, glibc_trim()), name="heap")
+        stack.callback(heap.cancel)
         running = asyncio.create_task(controller.run(), name="controller")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
