@@ -43,6 +43,8 @@ class RungResult(StrEnum):
     """The node was not well in time, whatever the helper says."""
     SILENT = "silent"
     """No helper answered, so it is asked for nothing more."""
+    LOST = "lost"
+    """The host, which should have stayed up, fell silent as a lost node does."""
     NOT_ASKED = "not_asked"
     """The request was not taken by the API server, or not made in time."""
     WITHDRAWN = "withdrawn"

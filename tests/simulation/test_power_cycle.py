@@ -10,41 +10,28 @@ import pytest
 
 from sparewheel.api.enums import NodeActionKind
 from sparewheel.api.faults import Action
-from sparewheel.api.gpu_pool import Machine, MachinesBackend, PowerSwitch, SecretKeyRef, SshEndpoint
-from sparewheel.api.ladder import LadderRule, RebootBy, Rung, RungResult
+from sparewheel.api.ladder import RebootBy, RungResult
 from sparewheel.api.names import ANNOTATION_NODE_ACTION
 from sparewheel.api.remediation import Outcome
 from sparewheel.capacity.port import UnreachableError
 from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import NODE, InvalidError, Json
-from tests.support.ladder_play import REBOOT, RESET, RULE, in_service, ladder_world, put_policy, taken
+from tests.support.ladder_play import (
+    OFF,
+    REBOOT,
+    RESET,
+    RULE,
+    in_service,
+    ladder_world,
+    power_cycles,
+    power_world,
+    taken,
+)
 from tests.support.mortal import Life, mortal_controller
 from tests.support.node_helpers import Helpers, WorldHost
 from tests.support.play import healed, playing, training
 from tests.support.world import World, until
-
-SSH = SshEndpoint(address="192.0.2.1", host_key="unused")
-KEY = SecretKeyRef(name="keys", key="ssh")
-WITH_POWER = MachinesBackend(
-    key_ref=KEY,
-    machines=[Machine(name="gpu-1", ssh=SSH)],
-    power=PowerSwitch(ssh=SSH, key_ref=KEY, on_command="on", off_command="off", status_command="status"),
-)
-OFF = LadderRule(rungs=[Rung(kind=REBOOT, timeout_seconds=120)])
-
-
-def power_world(rule: LadderRule = RULE, *, silent: bool = False, hangs: bool = False) -> World:
-    world = ladder_world(rule)
-    put_policy(world, rule, node_helpers=rule is not OFF)
-    world.put_pool(backend=WITH_POWER)
-    helpers = Helpers(world, silent=silent, hangs=hangs)
-    world.capacity.on_reboot = lambda host: WorldHost(host, helpers).reboot()
-    return world
-
-
-def power_cycles(world: World) -> int:
-    return world.capacity.log.count(("reboot", "gpu-1"))
 
 
 def forbid_requests(call: Call) -> None:

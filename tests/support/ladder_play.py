@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from sparewheel.api.enums import NodeActionKind
+from sparewheel.api.gpu_pool import Machine, MachinesBackend, PowerSwitch, SecretKeyRef, SshEndpoint
 from sparewheel.api.ladder import LadderRule, Rung, RungResult
 from sparewheel.api.names import ANNOTATION_NODE_ACTION, ANNOTATION_REMEDIATION, TAINT_FAULT
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.kube.port import Json
+from tests.support.node_helpers import Helpers, WorldHost
 from tests.support.world import World
 
 RESET, REBOOT = NodeActionKind.RESET_GPU, NodeActionKind.REBOOT
@@ -17,6 +19,14 @@ RULE = LadderRule(
     mended_count=2,
     mended_window_seconds=3600,
 )
+SSH = SshEndpoint(address="192.0.2.1", host_key="unused")
+KEY = SecretKeyRef(name="keys", key="ssh")
+WITH_POWER = MachinesBackend(
+    key_ref=KEY,
+    machines=[Machine(name="gpu-1", ssh=SSH)],
+    power=PowerSwitch(ssh=SSH, key_ref=KEY, on_command="on", off_command="off", status_command="status"),
+)
+OFF = LadderRule(rungs=[Rung(kind=REBOOT, timeout_seconds=120)])
 
 
 def ladder_world(rule: LadderRule = RULE, **fields: Any) -> World:
@@ -46,3 +56,16 @@ def in_service(world: World, node: str = "gpu-1") -> None:
 def no_spare(world: World) -> None:
     assert world.capacity.log == []
     assert [host.phase for host in world.capacity.hosts.values()] == ["Active", "Active", "Spare"]
+
+
+def power_world(rule: LadderRule = RULE, *, silent: bool = False, hangs: bool = False) -> World:
+    world = ladder_world(rule)
+    put_policy(world, rule, node_helpers=rule is not OFF)
+    world.put_pool(backend=WITH_POWER)
+    helpers = Helpers(world, silent=silent, hangs=hangs)
+    world.capacity.on_reboot = lambda host: WorldHost(host, helpers).reboot()
+    return world
+
+
+def power_cycles(world: World) -> int:
+    return world.capacity.log.count(("reboot", "gpu-1"))

@@ -170,6 +170,7 @@ class State:
         return HealthView(
             boot_id=status.boot_id,
             heard_seconds_ago=silent,
+            kubelet_silent_seconds=self.leases.silent_seconds(node, now),
             heard_since_fence=after,
             jobs_alive=alive if status.jobs_observed_time is not None else None,
             faults=(*status.faults, *(self.others_findings(view, tuple(status.faults)) if view is not None else ())),

@@ -101,8 +101,8 @@ def next_rung(remediation: Remediation) -> Target | None:
     return Target(NodeActionKind.REBOOT, limits[NodeActionKind.REBOOT], by=by) if by is not None else None
 
 
-_UNHEARD: Final = frozenset({RungResult.SILENT, RungResult.NOT_ASKED})
-"""Nobody took the request: nothing was done, and who did not take it takes the next one neither."""
+_UNHEARD: Final = frozenset({RungResult.SILENT, RungResult.NOT_ASKED, RungResult.LOST})
+"""Nobody took the request, or nobody is there any more: who was asked takes the next one neither."""
 
 
 def hung(rung: RungRecord) -> bool:
@@ -170,16 +170,21 @@ class Ended:
     rebooted: bool = False
 
 
-def how_it_ended(rung: RungRecord, health: HealthView | None, ill: str, now: datetime, *, asked: bool) -> Ended | None:
+def how_it_ended(
+    rung: RungRecord, health: HealthView | None, ill: str, now: datetime, *, asked: bool, lost: str = ""
+) -> Ended | None:
     """None while the rung goes on. ``ill``: what speaks against the node, empty when it is well, said after the rung.
 
-    ``asked``: the Node carries the request.
+    ``asked``: the Node carries the request. ``lost``: how the host is silent, where it is so as a lost one: a reset
+    leaves it up, so that this is the rung's end. A reboot silences it by nature.
     """
     done, answer = took_effect(rung, health), answer_to(rung, health)
     if done and not ill:
         return Ended(RungResult.SUCCEEDED)
     if answer is not None and not done and answer.state in HELPERS_WORD:
         return Ended(HELPERS_WORD[answer.state], answer.message)
+    if lost and not _reboot(rung):
+        return Ended(RungResult.LOST if rung.withdrawn_at is None else RungResult.WITHDRAWN, lost)
     waited = (now - rung.asked_at).total_seconds()
     if waited >= rung.timeout_seconds:
         words = "no other boot reports" if _reboot(rung) and not done else ill

@@ -6,7 +6,7 @@ may still run there. A rung under way goes on whatever vetoes come; the next one
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from sparewheel.api.enums import NodeActionKind
@@ -46,6 +46,7 @@ from sparewheel.remediation.decide.observations import (
 from sparewheel.remediation.decide.record import stage_record, started
 from sparewheel.remediation.decide.recovery import not_well, unheard
 from sparewheel.remediation.decide.rung_words import why_over, words_of
+from sparewheel.remediation.decide.silence import Silence
 from sparewheel.remediation.decide.treated import planned
 
 STRAGGLE_SECONDS: Final = 60.0
@@ -69,7 +70,8 @@ def rung_step(
         return NodeStep((Todo(NodeAction.WITHDRAW, rung=rung),))
     carried = isinstance(seen.node, NodeView) and _carries(seen.node, rung)
     ill = why_ill(remediation, rung, seen)
-    ended = _own_part(remediation, rung, health) or how_it_ended(rung, health, ill, now, asked=carried)
+    lost = _lost(seen, situation)
+    ended = _own_part(remediation, rung, health) or how_it_ended(rung, health, ill, now, asked=carried, lost=lost)
     if ended is not None:
         return _ends(rung, ended, well=not ill)
     by_backend = rung.by is RebootBy.BACKEND
@@ -80,7 +82,7 @@ def rung_step(
     begun = answer_to(rung, health) is not None or rung.sent_at is not None
     if carried or begun or booted_anew(rung, health):
         return wait_for(words)
-    stays = _who_stays(remediation, seen)
+    stays = _who_stays(remediation, rung.by, seen, situation)
     ask = NodeAction.POWER_CYCLE if by_backend else NodeAction.ASK_HELPER
     return wait_for(stays) if stays else NodeStep((Todo(ask, rung=rung),), words)
 
@@ -117,7 +119,7 @@ def mending_step(
     if last is not None and last.result is RungResult.SUCCEEDED and not why_ill(remediation, last, seen):
         return NodeStep((Todo(NodeAction.MENDED, rung=last, ended=Ended(RungResult.SUCCEEDED)),))
     target = next_rung(remediation)
-    late = _late(remediation, last, seen, situation.now)
+    late = _late(remediation, last, seen, situation)
     if late is not None and last is not None and (target is not None or last.kind is NodeActionKind.REBOOT):
         return late
     if target is None:
@@ -125,7 +127,7 @@ def mending_step(
     pods = seen.pods if isinstance(seen.pods, tuple) else ()
     over = deadline_over(remediation, situation.pool.drain_deadline_seconds, situation.now)
     leaving = others_leave(evictable(pods, AGENT_APP_NAME, vetoing=vetoing), node, situation.now, over=over)
-    jobs = jobs_left(remediation, seen)
+    jobs = jobs_left(remediation, target.by, seen, situation)
     if jobs and _too_long(remediation, situation):
         why = f"no {words_of(target)}: {jobs} not seen to end {STRAGGLE_SECONDS:.0f} s after the grace"
         return NodeStep((Todo(NodeAction.LADDER_OVER, why=why),))
@@ -137,19 +139,23 @@ def mending_step(
     return NodeStep((Todo(NodeAction.TAKE_RUNG, rung=rung),))
 
 
-def _late(remediation: Remediation, last: RungRecord | None, seen: Observations, now: datetime) -> NodeStep | None:
+def _late(
+    remediation: Remediation, last: RungRecord | None, seen: Observations, situation: Situation
+) -> NodeStep | None:
     """A helper that was silent may have read its request just before that was taken back: no second reboot on top.
 
-    One that reboots the host without a word has its rung's whole time for it, and may have helped.
+    One that reboots the host without a word has its rung's whole time for it, and may have helped. One that was asked
+    for a reset, on a host that is lost since, has not.
     """
     if last is None or last.ended_at is None or last.result is not RungResult.SILENT:
         return None
-    health = _health(seen)
+    health, now = _health(seen), situation.now
     rebooted, answer = booted_anew(last, health), answer_to(last, health)
     if took_effect(last, health) and not why_ill(remediation, last, seen):
         return NodeStep((Todo(NodeAction.MENDED, rung=last, ended=Ended(RungResult.SUCCEEDED, _WORDLESS)),))
     refused = answer is not None and answer.state in HELPERS_WORD
-    goes_on = rebooted or (answer is not None and not refused) or bool(unheard(health))
+    lost = last.kind is NodeActionKind.RESET_GPU and bool(_lost(seen, situation))
+    goes_on = not lost and (rebooted or (answer is not None and not refused) or bool(unheard(health)))
     if goes_on and now < last.asked_at + timedelta(seconds=last.timeout_seconds):
         return wait_for(f"a {words_of(last)} that may be under way, though the helper did not answer in time")
     if rebooted or answer is not None:
@@ -194,13 +200,13 @@ def _too_long(remediation: Remediation, situation: Situation) -> bool:
 
 
 # -------------------------------------------------------------------- who is still there
-def jobs_left(remediation: Remediation, seen: Observations) -> str:
-    """Empty when both the agent and Slurm say that no job is there; a grace that is over is no proof. A host that hangs
-    in its reboot has no agent that could speak: nobody was left there when it was asked."""
+def jobs_left(remediation: Remediation, by: RebootBy, seen: Observations, situation: Situation) -> str:
+    """Empty when both the agent and Slurm say that no job is there; a grace that is over is no proof. ``by``: who is to
+    be asked for the next rung."""
     status = remediation.status
     if status.jobs_listed_at is None or (status.fence is not FenceKind.NONE and status.owned.slurm_struck_at is None):
         return "the strike on the Slurm node"
-    if not agent_says_gone(_health(seen)) and not _hangs(remediation, seen):
+    if not agent_says_gone(_health(seen)) and not _hangs(remediation, by, seen, situation):
         return "the job processes on the node"
     if isinstance(seen.slurm_node, Unknown):
         return f"the look-up of the Slurm node ({seen.slurm_node.error})"
@@ -209,16 +215,29 @@ def jobs_left(remediation: Remediation, seen: Observations) -> str:
     return "the jobs of the Slurm node" if busy or runs_on else ""
 
 
-def _hangs(remediation: Remediation, seen: Observations) -> bool:
-    """Was it asked to reboot, when nobody was left on it, and did it neither do that nor say anything since?"""
-    return bool(unheard(seen.health)) and any(hung(rung) for rung in remediation.status.ladder.rungs)
+def _hangs(remediation: Remediation, by: RebootBy, seen: Observations, situation: Situation) -> bool:
+    """Did it hang in its reboot, or was it lost in a rung? It has no agent that could speak; nobody was left there when
+    it was asked. It can only be power cycled."""
+    taken = remediation.status.ladder.rungs
+    lost = bool(taken) and bool(_lost(seen, situation))
+    silent = by is RebootBy.BACKEND and bool(unheard(seen.health))
+    return silent and (lost or any(hung(rung) for rung in taken))
 
 
-def _who_stays(remediation: Remediation, seen: Observations) -> str:
+def _lost(seen: Observations, situation: Situation) -> str:
+    """How the host is silent, where agent and kubelet are so for as long as a lost node's; else empty."""
+    health = _health(seen)
+    if health is None or not isinstance(seen.node, NodeView):
+        return ""
+    silence = Silence(health.heard_seconds_ago, health.kubelet_silent_seconds, seen.node.ready is None)
+    return silence.words if silence.lost(situation.pool.node_lost_seconds) else ""
+
+
+def _who_stays(remediation: Remediation, by: RebootBy, seen: Observations, situation: Situation) -> str:
     """Looked at again right before the helper is asked."""
     if isinstance(seen.pods, Unknown):
         return f"the look-up of the node's pods ({seen.pods.error})"
-    return jobs_left(remediation, seen)
+    return jobs_left(remediation, by, seen, situation)
 
 
 # -------------------------------------------------------------------- is it well again

@@ -186,6 +186,8 @@ class HealthView:
     boot_id: str = ""
     heard_seconds_ago: float = 0.0
     """Since the report last changed; no comparison with the node's clock."""
+    kubelet_silent_seconds: float | None = None
+    """Since its Lease last changed; None: nobody had to ask."""
     heard_since_fence: bool = False
     """And since the node's helper did what it was last asked for."""
     jobs_alive: frozenset[int] | None = None

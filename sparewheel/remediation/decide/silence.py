@@ -22,3 +22,7 @@ class Silence:
         if self.agent_seconds is None or self.agent_seconds < limit_seconds:
             return False
         return self.kubelet_unknown or (self.kubelet_seconds is not None and self.kubelet_seconds >= limit_seconds)
+
+    @property
+    def words(self) -> str:
+        return f"agent and kubelet silent for {self.agent_seconds or 0.0:.0f} s"

@@ -130,8 +130,7 @@ def _lost(report: Report, pool: GpuPool, now: datetime) -> list[Fault]:
     if silence is None or not silence.lost(pool.spec.node_lost_seconds):
         return []
     since = now - timedelta(seconds=silence.agent_seconds or 0.0)
-    text = f"agent and kubelet silent for {silence.agent_seconds or 0.0:.0f} s"
-    return [whole_node_fault(CODE_NODE_LOST, FaultSource.HEARTBEAT, since, text, Severity.CRITICAL)]
+    return [whole_node_fault(CODE_NODE_LOST, FaultSource.HEARTBEAT, since, silence.words, Severity.CRITICAL)]
 
 
 def whole_node_fault(code: str, source: FaultSource, when: datetime, message: str, how_severe: Severity) -> Fault:

@@ -30,11 +30,13 @@ from tests.support.ladders import (
     RUNGS,
     actions,
     answer,
+    asked,
     climbing,
     decide,
     ended_rung,
     health,
     reset_fault,
+    rung,
 )
 
 ID = "00000000-0000-4000-8000-000000000000"
@@ -59,6 +61,7 @@ CRUSOE = CrusoeBackend(
         (climbing(ended_rung(RungResult.FAILED)), REBOOT),
         (climbing(ended_rung(RungResult.SUCCEEDED)), REBOOT),
         (climbing(ended_rung(RungResult.SILENT)), None),
+        (climbing(ended_rung(RungResult.LOST)), None),
         (climbing(ended_rung(RungResult.NOT_ASKED)), None),
         (climbing(ended_rung(RungResult.TIMED_OUT, REBOOT)), None),
         (climbing(ended_rung(RungResult.SUCCEEDED, REBOOT)), None),
@@ -84,6 +87,7 @@ BOTH = [RebootBy.HELPER, RebootBy.BACKEND]
         ((ended_rung(RungResult.SILENT, REBOOT),), BOTH, RebootBy.BACKEND),
         ((ended_rung(RungResult.NOT_ASKED, REBOOT),), BOTH, RebootBy.BACKEND),
         ((ended_rung(RungResult.SILENT),), BOTH, RebootBy.BACKEND),
+        ((ended_rung(RungResult.LOST),), BOTH, RebootBy.BACKEND),
         ((ended_rung(RungResult.REFUSED, REBOOT),), BOTH, None),
         ((ended_rung(RungResult.TIMED_OUT, REBOOT),), BOTH, RebootBy.BACKEND),
         ((ended_rung(RungResult.FAILED, REBOOT),), BOTH, RebootBy.BACKEND),
@@ -150,6 +154,59 @@ def test_a_host_that_hangs_in_its_reboot_needs_no_word_of_its_agent_for_the_powe
     assert "the job processes" in decide(record, Observations(CORDONED, health=alive), 40).waiting_for
     busy = SlurmNodeView("gpu-0", frozenset({"ALLOCATED"}))
     assert "the jobs of" in decide(record, Observations(CORDONED, slurm_node=busy, health=gone), 40).waiting_for
+
+
+LOST_FOR: dict[str, Any] = {"heard_seconds_ago": 41.0, "kubelet_silent_seconds": 41.0, "faults": FAULTY}
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_host_that_is_lost_in_its_reset_does_not_wait_for_the_rest_of_it(*, begun: bool) -> None:
+    word = answer(NodeActionState.RUNNING) if begun else None
+    record = climbing(rung(timeout_seconds=600))
+    record.spec.reboot_by = BOTH
+
+    def ends(**fields: Any) -> list[tuple[RungResult, str]]:
+        seen = Observations(asked(rung(timeout_seconds=600)), health=health(word, **{**LOST_FOR, **fields}))
+        return [(todo.ended.result, todo.ended.message) for todo in decide(record, seen, 51).todo if todo.ended]
+
+    assert ends() == [(RungResult.LOST, "agent and kubelet silent for 41 s")]
+    for alive in ({"kubelet_silent_seconds": 5.0}, {"kubelet_silent_seconds": None}, {"heard_seconds_ago": 39.0}):
+        assert ends(**alive) == []
+    record.status = ladder_record.end_rung(rung().id, ladder.Ended(RungResult.LOST), at(51))(record.status)
+    gone = Observations(CORDONED, health=health(word, **LOST_FOR))
+    (todo,) = decide(record, gone, 52).todo
+    assert todo.action is Step.TAKE_RUNG
+    assert todo.rung is not None
+    assert todo.rung.by is RebootBy.BACKEND
+    record.spec.reboot_by = [RebootBy.HELPER]
+    assert actions(record, gone, 52) == [Step.LADDER_OVER], "nobody is there to reboot it: it is replaced"
+
+
+def test_a_host_whose_helper_was_silent_before_it_was_lost_is_power_cycled_as_soon() -> None:
+    record = climbing(ended_rung(RungResult.SILENT, timeout_seconds=600))
+    record.spec.reboot_by = BOTH
+    silent = health(None, **{**LOST_FOR, "kubelet_silent_seconds": 5.0})
+    assert "may be under way" in decide(record, Observations(CORDONED, health=silent), 61).waiting_for
+    (todo,) = decide(record, Observations(CORDONED, health=health(**LOST_FOR)), 61).todo
+    assert todo.rung is not None
+    assert todo.rung.by is RebootBy.BACKEND
+
+
+def test_a_host_that_reboots_is_silent_by_nature() -> None:
+    record = climbing(rung(REBOOT), first=reset_fault(action=Action.REBOOT))
+    down = Observations(asked(rung(REBOOT)), health=health(answer(NodeActionState.RUNNING), **LOST_FOR))
+    assert actions(record, down, 500) == []
+    record = climbing(ended_rung(RungResult.SILENT, REBOOT), first=reset_fault(action=Action.REBOOT))
+    record.spec.reboot_by = BOTH
+    assert "may be under way" in decide(record, Observations(CORDONED, health=health(**LOST_FOR)), 500).waiting_for
+
+
+def test_a_host_that_is_lost_before_its_helper_is_asked_is_asked_for_nothing() -> None:
+    record = climbing(ended_rung(RungResult.REFUSED))
+    record.spec.reboot_by = BOTH
+    gone = Observations(CORDONED, health=health(**LOST_FOR))
+    assert actions(record, gone, 45) == []
+    assert actions(record, gone, 300) == [Step.LADDER_OVER]
 
 
 def test_who_can_reboot_follows_from_helpers_and_backend() -> None:

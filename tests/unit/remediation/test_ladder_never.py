@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparewheel.api.enums import NodeActionState
+from sparewheel.api.enums import NodeActionKind, NodeActionState
 from sparewheel.api.faults import Action, Fault
 from sparewheel.api.ladder import RebootBy, RungResult
 from sparewheel.api.names import ANNOTATION_CANCEL
@@ -58,6 +58,7 @@ healths = st.none() | st.builds(
     HealthView,
     boot_id=st.sampled_from(["", "boot", "boot-2"]),
     heard_seconds_ago=st.sampled_from([1.0, 60.0]),
+    kubelet_silent_seconds=st.sampled_from([None, 1.0, 60.0]),
     heard_since_fence=st.booleans(),
     jobs_alive=st.none() | st.just(frozenset[int]()) | st.just(frozenset({7})),
     faults=st.lists(
@@ -150,7 +151,8 @@ def test_what_never_happens(
 def _check_step(record: Remediation, seen: Observations, step: NodeStep) -> None:
     done = {todo.action for todo in step.todo}
     view = seen.health if isinstance(seen.health, HealthView) else None
-    hung = any(ladder.hung(one) for one in record.status.ladder.rungs) and bool(unheard(view))
+    hung = any(ladder.hung(one) for one in record.status.ladder.rungs)
+    hung = bool(unheard(view)) and (hung or (_lost(seen) and bool(record.status.ladder.rungs)))
     if done & {Step.TAKE_RUNG, Step.POWER_CYCLE} and hung:
         (asked_now,) = [todo.rung for todo in step.todo if todo.rung is not None]
         assert asked_now.by is RebootBy.BACKEND, "a host that says nothing any more is only power cycled"
@@ -177,11 +179,25 @@ def _check_step(record: Remediation, seen: Observations, step: NodeStep) -> None
         assert not any(one.action is not Action.RECORD for one in view.faults), "no fault is open"
         last = record.status.ladder.rungs[-1]
         assert last.kind is RESET or view.boot_id == "boot-2", "a reboot is proven by another boot alone"
+    for todo in step.todo:
+        if todo.ended is not None and todo.ended.result is RungResult.LOST:
+            assert todo.rung is not None
+            assert todo.rung.kind is RESET, "a host that reboots is silent by nature"
+            assert _lost(seen)
     if done & {Step.BEGIN_DRAIN, Step.CANCEL}:
         assert ladder.open_rung(record.status) is None, "not in the middle of a rung"
     if Step.BEGIN_DRAIN in done:
         assert not ladder.stays_first(record)
     assert step.todo or step.waiting_for or step.done, "never stuck in silence"
+
+
+def _lost(seen: Observations) -> bool:
+    """Agent and kubelet both silent for longer than a pool's 40 s."""
+    view, there = seen.health, seen.node
+    if not isinstance(view, HealthView) or not isinstance(there, NodeView):
+        return False
+    kubelet = there.ready is None or (view.kubelet_silent_seconds or 0.0) > 40
+    return view.heard_seconds_ago > 40 and kubelet
 
 
 def _check_record(before: Remediation, record: Remediation) -> None:
@@ -201,11 +217,20 @@ def _check_record(before: Remediation, record: Remediation) -> None:
     assert sum(one.ended_at is None for one in new.rungs) <= 1, "one at a time"
 
 
-@given(seconds=st.integers(0, 2000), view=healths)
-def test_a_rung_never_lasts_longer_than_its_time(seconds: int, view: HealthView | None) -> None:
-    taken = rung()
-    ended = ladder.how_it_ended(taken, view, "ill", at(10 + seconds), asked=True)
-    assert ended is not None or seconds < taken.timeout_seconds
+@given(
+    seconds=st.integers(0, 2000),
+    view=healths,
+    lost=st.sampled_from(["", "silent"]),
+    kind=st.sampled_from([RESET, REBOOT]),
+)
+def test_a_rung_never_lasts_longer_than_its_time_nor_a_reset_longer_than_its_host(
+    seconds: int, view: HealthView | None, lost: str, kind: NodeActionKind
+) -> None:
+    taken = rung(kind)
+    ended = ladder.how_it_ended(taken, view, "ill", at(10 + seconds), asked=True, lost=lost)
+    assert ended is not None or (seconds < taken.timeout_seconds and not (lost and kind is RESET))
+    unlost = ladder.how_it_ended(taken, view, "ill", at(10 + seconds), asked=True)
+    assert kind is RESET or ended == unlost, "a reboot has its whole time"
 
 
 @pytest.mark.parametrize("seen", [Gone(), node(uid="another")])
