@@ -86,6 +86,8 @@ class GpuHostStatus(ApiModel):
     """When it last passed all checks."""
     slurm_test: SpareTest | None = None
     """The last Slurm test job while it stood by as a warm spare."""
+    test_job_id: int | None = None
+    """Of the one that is under way: its processes are meant to be there."""
     lemon: bool = False
     """It struck too often: never a spare until a person clears it."""
     cleared_at: Time | None = None

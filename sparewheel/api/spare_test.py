@@ -29,3 +29,5 @@ class SpareTest(ApiModel):
     boot_id: str = ""
     passed: bool = False
     message: str = ""
+    job_id: int | None = None
+    """None: Slurm took no job."""

@@ -22,9 +22,11 @@ from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.nodes import allocatable_of, boot_id_of, find_node, is_ready
 from sparewheel.capacity.port import Check, CheckResult
 from sparewheel.kube.port import NODE_HEALTH, POD, Json, Kube, NotFoundError
+from sparewheel.remediation.decide.leftovers import left_over
 
 EVALUATE_SECONDS: Final = 60.0
-"""A host that joined gets this long to load its drivers; "not evaluated" after that is a failed check."""
+"""A host that joined gets this long to load its drivers, and processes of earlier jobs to end; after that "not
+evaluated", or a process that is left, is a failed check."""
 SERIOUS: Final = frozenset({Action.RESET_GPU, Action.REBOOT, Action.REPLACE})
 BUSY_CONDITIONS: Final = frozenset({"SlurmNodeStateAllocated", "SlurmNodeStateMixed", "SlurmNodeStateCompleting"})
 DRAINED_CONDITION: Final = "SlurmNodeStateDrain"
@@ -50,12 +52,21 @@ class Now:
 
 
 async def check_host(
-    kube: Kube, pool: GpuPool, host: GpuHost, now: Now, reports: Reports | None, *, repaired: bool = False
+    kube: Kube,
+    pool: GpuPool,
+    host: GpuHost,
+    now: Now,
+    reports: Reports | None,
+    *,
+    repaired: bool = False,
+    takes_jobs: bool = False,
 ) -> CheckResult:
-    """Another boot than the refused one, Ready, its GPUs allocatable, and a fresh report of all of them, healthy.
+    """Another boot than the refused one, Ready, its GPUs allocatable, a fresh report of all of them, healthy, and of no
+    job process.
 
     ``reports``: None where no agent's report is asked for. It is read at each look, so that its change is seen.
     ``repaired``: a person vouches that the refused boot was repaired without a reboot; all the rest must still hold.
+    ``takes_jobs``: jobs may run there by now.
     """
     name = host.status.node_name or host.spec.host
     report = await _report(kube, name, reports, now.monotonic_seconds) if reports is not None else None
@@ -75,6 +86,10 @@ async def check_host(
         result = _check_health(report, name, boot, pool, patient=_just_joined(host, now.wall))
         if result.check is not Check.PASSED:
             return result
+        left = left_over(host, report.health, now.wall) if report is not None and not takes_jobs else ""
+        if left:
+            waiting = _just_joined(host, now.wall)
+            return waits(f"the job processes on {name} to end: {left}") if waiting else refuses(f"{name}: {left}")
     allocatable = allocatable_of(node, GPU_RESOURCE)
     if allocatable < wanted:
         return waits(f"Node {name} to offer {wanted} {GPU_RESOURCE} (now {allocatable})")

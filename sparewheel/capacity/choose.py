@@ -132,10 +132,17 @@ def _nearness(what: str, has: str, wanted: str) -> list[str]:
     return [f"same {what} {has}" if has == wanted else f"{what} {has or 'unknown'} instead of {wanted or 'unknown'}"]
 
 
-def none_fits(hosts: Sequence[GpuHost], need: Need, refused: Collection[str] = ()) -> str:
-    """What is in the way of each host that stands by, for people: ``gpu-7: it is a lemon; ...``; empty: none is."""
+def none_fits(
+    hosts: Sequence[GpuHost], need: Need, refused: Collection[str] = (), left_over: Mapping[str, str] | None = None
+) -> str:
+    """What is in the way of each host that stands by, for people: ``gpu-7: it is a lemon; ...``; empty: none is.
+
+    ``left_over``: what else keeps a host from work.
+    """
     idle = [host for host in hosts if host.metadata.name != need.host and host.status.phase.value in _STANDING_BY]
-    return "; ".join(f"{host.metadata.name}: {why_not(host, need, refused)}" for host in idle)
+    also = left_over or {}
+    whys = ((host.metadata.name, why_not(host, need, refused) or also.get(host.spec.host, "")) for host in idle)
+    return "; ".join(f"{name}: {why}" for name, why in whys)
 
 
 _STANDING_BY: Final = frozenset({"Spare", "Joining", "Checking", "Quarantined"})

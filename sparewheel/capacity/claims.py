@@ -5,7 +5,7 @@ A look-up or a write that failed claims nothing and frees nothing; asking again 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import Final
 
 from sparewheel.api.gpu_host import Claim, GpuHost, GpuHostStatus, HostPhase
@@ -64,11 +64,17 @@ async def claim(
     return await update_status(kube, namespace, name, decide)
 
 
+async def in_turn(hosts: Iterable[GpuHost]) -> AsyncIterator[GpuHost]:
+    """Whatever runs on them."""
+    for host in hosts:
+        yield host
+
+
 async def claim_first(
     kube: Kube,
     namespace: str,
     hosts: Iterable[GpuHost],
-    order: Sequence[GpuHost],
+    order: AsyncIterable[GpuHost],
     owner: str,
     purpose: Callable[[GpuHost], str],
     clock: Clock,
@@ -81,7 +87,7 @@ async def claim_first(
     for host in hosts:
         if owner_of(host) == owner and host.status.phase in ON_THE_WAY:
             return host
-    for host in order:
+    async for host in order:
         try:
             ours = Claim(owner=owner, purpose=purpose(host), time=clock.now())
             return await claim(kube, namespace, host.metadata.name, ours, allowed)

@@ -25,6 +25,8 @@ from sparewheel.kube.port import GPU_HOST, ConflictError, Json, Kube
 
 ANNOTATION_REPLACE_DONE: Final = f"{GROUP}/replace-done"
 """On a GpuHost: it was replaced because the pool's ``replace`` list names it; gone once the list no longer does."""
+CAME_BACK: Final = "its Node was registered anew"
+"""Why an active host is checked again."""
 ATTEMPTS: Final = 6
 
 Change = Callable[[GpuHostStatus], None]

@@ -18,9 +18,10 @@ from sparewheel.api.remediation import Remediation
 from sparewheel.capacity import steps
 from sparewheel.capacity.checks import Idle, nodes_with_workers, slurm_idle
 from sparewheel.capacity.choose import need_of, spares_in_order
-from sparewheel.capacity.claims import INCIDENT, claim_first, let_go, owner_of
+from sparewheel.capacity.claims import INCIDENT, claim_first, in_turn, let_go, owner_of
 from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.hosts import ANNOTATION_REPLACE_DONE, entering, hosts_of, read_host, sync_hosts
+from sparewheel.capacity.leftovers import Leftovers
 from sparewheel.capacity.nodes import has_taint, nodes_of
 from sparewheel.capacity.plan import View, make_plan, pool_owner
 from sparewheel.capacity.pool_report import SETTLED_LOOK_SECONDS, ReconcileResult, Run, report
@@ -147,8 +148,11 @@ async def _claim_more(run: Run) -> None:
         run.site.before_write()
         clock, need = run.site.clock, need_of(run.site.pool, None)
         order = spares_in_order(hosts, need, now=clock.now())
-        host = await claim_first(run.site.kube, run.site.namespace, [], order, run.owner, lambda _: "joins", clock)
+        left = Leftovers(run.site.kube, clock)
+        fit = left.without(order) if run.site.reports is not None else in_turn(order)
+        host = await claim_first(run.site.kube, run.site.namespace, [], fit, run.owner, lambda _: "joins", clock)
         if host is None:
+            run.notes += [f"{name}: {why}" for name, why in left.found.items() if why]
             run.site.before_write()
             run.notes += filter(None, [await run.site.provider.find_more(run.plan.claim)])
             return
@@ -242,7 +246,7 @@ async def _drained(run: Run, name: str) -> None:
 async def _warm_up(run: Run, name: str) -> None:
     """Join a free spare ahead of need, tainted as spare."""
     site = run.site
-    spare, clock = [run.host(name)], site.clock
+    spare, clock = in_turn([run.host(name)]), site.clock
     host = await claim_first(site.kube, site.namespace, [], spare, run.owner, lambda _: "warms up", clock)
     if host is None:
         return

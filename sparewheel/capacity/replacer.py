@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from sparewheel.api.gpu_host import GpuHost, GpuHostStatus, HostPhase
+from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import CrusoeBackend, GpuPool
 from sparewheel.api.spare_test import SpareTest
 from sparewheel.capacity import steps
@@ -25,6 +25,7 @@ from sparewheel.capacity.claims import ClaimedError, claim_first, is_free, let_g
 from sparewheel.capacity.claims import holds as holds_claim
 from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.hosts import entering, hosts_of, read_host, sync_hosts, update_status
+from sparewheel.capacity.leftovers import Leftovers
 from sparewheel.capacity.nodes import edit_node, nodes_of, seating, unseating
 from sparewheel.capacity.port import (
     BadNode,
@@ -37,7 +38,7 @@ from sparewheel.capacity.port import (
     UnfitError,
 )
 from sparewheel.capacity.providers import ProviderOf
-from sparewheel.capacity.spare_checks import quarantine_standing_by
+from sparewheel.capacity.spare_checks import quarantine_standing_by, tested
 from sparewheel.capacity.steps import Site
 from sparewheel.capacity.vain import VainSearches
 from sparewheel.clock import Clock
@@ -108,13 +109,8 @@ class PoolReplacer:
             await edit_node(self.kube, found.status.node_name, seating)
         return result
 
-    async def note_test(self, pool: GpuPool, host: str, test: SpareTest) -> None:
-        """Write down how the last Slurm test job on a spare that stands by went."""
-
-        def noted(status: GpuHostStatus) -> None:
-            status.slurm_test = test
-
-        await update_status(self.kube, pool.metadata.namespace or "", host, lambda _: noted)
+    async def note_test(self, pool: GpuPool, host: str, test: SpareTest | int) -> None:
+        await update_status(self.kube, pool.metadata.namespace or "", host, lambda _: tested(test))
 
     async def quarantine_spare(self, pool: GpuPool, host: str, reason: str) -> None:
         """A spare that stands by is ill. One that somebody has claimed meanwhile is left to them."""
@@ -150,11 +146,12 @@ class PoolReplacer:
         def purpose(host: GpuHost) -> str:
             return f"takes the place of {near_host or 'a bad host'}: {reason_of(host, need, now)}"
 
-        order = spares_in_order(look.candidates, need, now=now, refused=refused)
+        left = Leftovers(self.kube, self.clock)
+        order = left.without(spares_in_order(look.candidates, need, now=now, refused=refused))
         host = await claim_first(self.kube, site.namespace, look.hosts, order, owner, purpose, self.clock, fits)
         if host is None or host.status.claim is None:
             more = await site.provider.find_more(1)
-            why = "; ".join(filter(None, (more, none_fits(look.candidates, need, refused))))
+            why = "; ".join(filter(None, (more, none_fits(look.candidates, need, refused, left.found))))
             self.vain.note(pool, look.hosts, why, began)
             return Choice(None, why)
         return Choice(host.spec.host, host.status.claim.purpose.partition(": ")[2])
@@ -169,27 +166,30 @@ class PoolReplacer:
     async def would_claim(self, pool: GpuPool, near_host: str | None) -> Choice:
         """What ``claim_spare`` would answer to a new owner; claims nothing."""
         now, look = self.clock.now(), await self._look(await self._site(pool), near_host)
-        order = spares_in_order(look.candidates, look.need, now=now)
-        if not order:
-            return Choice(None, none_fits(look.candidates, look.need))
-        return Choice(order[0].spec.host, reason_of(order[0], look.need, now))
+        order, left = spares_in_order(look.candidates, look.need, now=now), Leftovers(self.kube, self.clock)
+        first = await anext(left.without(order), None)
+        if first is None:
+            return Choice(None, none_fits(look.candidates, look.need, left_over=left.found))
+        return Choice(first.spec.host, reason_of(first, look.need, now))
 
     async def holds(self, pool: GpuPool, host: str, owner: str) -> bool:
         """Read afresh: is the host claimed by ``owner``?"""
         return await holds_claim(self.kube, pool.metadata.namespace or "", host, owner)
 
-    async def join_spare(self, pool: GpuPool, host: str, owner: str, near_host: str | None = None) -> str:
+    async def join_spare(
+        self, pool: GpuPool, host: str, owner: str, near_host: str | None = None, *, takes_jobs: bool = False
+    ) -> str:
         """Bring the host into the cluster, tainted; the Node's name. UnfitError when it can't take the place now."""
         site, found = await self._held(pool, host, owner)
         if found.status.phase is HostPhase.SPARE:
-            await self._still_fit(site, found, near_host)
+            await self._still_fit(site, found, near_host, takes_jobs=takes_jobs)
         if found.status.phase in BEFORE_CHECKS:
             found = await steps.join(site, found, owner)
         return found.status.node_name or found.spec.host
 
-    async def check_spare(self, pool: GpuPool, host: str, owner: str) -> CheckResult:
+    async def check_spare(self, pool: GpuPool, host: str, owner: str, *, takes_jobs: bool = False) -> CheckResult:
         site, found = await self._held(pool, host, owner)
-        return await steps.check(site, found)
+        return await steps.check(site, found, takes_jobs=takes_jobs)
 
     async def admit(self, pool: GpuPool, host: str, owner: str) -> None:
         """Lift the taints: the host takes the pool's work now. The claim stays until the bad host is retired."""
@@ -213,7 +213,8 @@ class PoolReplacer:
         """Is there a free spare that could take the place, and that gave no trouble last time?"""
         look = await self._look(await self._site(pool), near_host)
         order = spares_in_order(look.candidates, look.need, now=self.clock.now(), refused=refused)
-        return any(not host.status.reason for host in order)
+        calm = [host for host in order if not host.status.reason]
+        return await anext(Leftovers(self.kube, self.clock).without(calm), None) is not None
 
     async def pass_over(self, pool: GpuPool, host: str, owner: str, reason: str) -> None:
         """Let go of a spare that doesn't answer: it is a spare again, and taken last. It can only come in tainted."""
@@ -274,13 +275,14 @@ class PoolReplacer:
             await sync_hosts(self.kube, site.pool, new, nodes, self.clock, site.before_write)
         return bool(new)
 
-    async def _still_fit(self, site: Site, found: GpuHost, near_host: str | None) -> None:
+    async def _still_fit(self, site: Site, found: GpuHost, near_host: str | None, *, takes_jobs: bool) -> None:
         """Looked at afresh, right before the claim is used: a spare may have fallen ill while it stood by."""
         listed = {machine.host: machine for machine in await site.provider.list_hosts()}
         hosts = await hosts_of(self.kube, site.namespace, site.pool.metadata.name)
         near = next((host for host in hosts if host.spec.host == near_host), None)
         unfit = why_unfit(as_listed(found, listed), need_of(site.pool, near))
         ill = await trouble_of(site.kube, found, self.clock.monotonic_seconds(), self.reports)
+        unfit = unfit or ("" if takes_jobs else await Leftovers(self.kube, self.clock).on(found))
         if ill or unfit:
             raise UnfitError(f"spare {found.spec.host}: {ill or unfit}", ill=bool(ill))
 

@@ -20,7 +20,8 @@ from sparewheel.api.names import (
 from sparewheel.capacity.checks import Now, check_host
 from sparewheel.capacity.claims import INCIDENT, as_owner, claim, let_go
 from sparewheel.capacity.heard import Reports
-from sparewheel.capacity.hosts import entering, read_host, swap_status, update_status
+from sparewheel.capacity.hosts import CAME_BACK, entering, read_host, swap_status, update_status
+from sparewheel.capacity.leftovers import Leftovers
 from sparewheel.capacity.lemons import lemon_of
 from sparewheel.capacity.nodes import (
     boot_id_of,
@@ -115,9 +116,10 @@ async def place(site: Site, host: GpuHost, taint: str, *, trust_node: bool) -> N
         await edit_node(site.kube, name, placing(labels, [Taint(taint)], remove))
 
 
-async def check(site: Site, host: GpuHost, *, repaired: bool = False) -> CheckResult:
-    now = Now(site.clock.now(), site.clock.monotonic_seconds())
-    return await check_host(site.kube, site.pool, host, now, site.reports, repaired=repaired)
+async def check(site: Site, host: GpuHost, *, repaired: bool = False, takes_jobs: bool = False) -> CheckResult:
+    """``takes_jobs``: jobs may run there by now; as they may where an active host's Node was registered anew."""
+    now, jobs = Now(site.clock.now(), site.clock.monotonic_seconds()), takes_jobs or host.status.reason == CAME_BACK
+    return await check_host(site.kube, site.pool, host, now, site.reports, repaired=repaired, takes_jobs=jobs)
 
 
 async def admit(site: Site, host: GpuHost, owner: str, *, keep_claim: bool) -> GpuHost:
@@ -195,7 +197,7 @@ def becomes_spare(site: Site, reason: str = "") -> Callable[[GpuHostStatus], Non
 
     def change(status: GpuHostStatus) -> None:
         enter(status)
-        status.node_name = status.node_missing_since = None
+        status.node_name = status.node_missing_since = status.test_job_id = None
 
     return change
 
@@ -213,7 +215,7 @@ async def miss_node(site: Site, host: GpuHost, *, missing: bool) -> GpuHost:
 
 async def check_again(site: Site, host: GpuHost, owner: str) -> GpuHost:
     """An active host whose Node was registered anew, tainted: claimed, and admitted once it passes its checks."""
-    enter = entering(HostPhase.CHECKING, site.clock, "its Node was registered anew")
+    enter = entering(HostPhase.CHECKING, site.clock, CAME_BACK)
 
     def checking(status: GpuHostStatus) -> None:
         enter(status)
@@ -242,6 +244,7 @@ async def back_to_spare(site: Site, host: GpuHost, owner: str, reason: str = "")
     """Take a claimed host out and put it back among the spares."""
     await go_out(site, host, power_off=False)
     host = await read_host(site.kube, site.namespace, host.spec.host)
+    reason = reason or await Leftovers(site.kube, site.clock).on(host)
     return await let_go(site.kube, host, owner, becomes_spare(site, reason))
 
 
@@ -273,7 +276,7 @@ def quarantined(site: Site, boot_id: str, reason: str, lemon: str = "") -> Calla
         status.lemon = status.lemon or bool(lemon)
         status.refused_boot_id = boot_id or status.refused_boot_id
         status.node_name = status.node_name if site.provider.keeps_node else None
-        status.node_missing_since = None
+        status.node_missing_since = status.test_job_id = None
 
     return change
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from sparewheel.api.remediation import Outcome, Remediation
 from sparewheel.cli.host_words import STALE_HEARTBEATS, fenced, in_hand, incident_of, phase_words
 from sparewheel.cli.timeline import Row
 from sparewheel.cli.week import Week
+from sparewheel.remediation.decide.leftovers import kept_from_work
 from sparewheel.remediation.decide.spare_need import Need
 
 
@@ -94,6 +95,12 @@ def machines(items: Sequence[GpuHost], records: Sequence[Remediation], now: date
             status.reason or "-",
         )
     return table
+
+
+def spare_warnings(needs: Iterable[Need], hosts: Iterable[GpuHost]) -> list[str]:
+    """Pools that are short of spares, and spares that are kept from work."""
+    kept = [f"spare {host.spec.host}: {host.status.reason}" for host in hosts if kept_from_work(host)]
+    return [*(need.words for need in needs if need.short), *kept]
 
 
 def spare_needs(items: Sequence[Need]) -> Table:

@@ -51,6 +51,7 @@ class Site:
                 "heartbeatTime": format_time(CLOCK.now()),
                 "heartbeatIntervalSeconds": 5.0,
                 "gpus": {"expected": 8, "seen": 8},
+                "jobsObservedTime": format_time(CLOCK.now()),
             }
             await self.kube.merge_patch(NODE_HEALTH, name, {"status": health}, subresource="status")
 

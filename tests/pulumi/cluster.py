@@ -164,6 +164,7 @@ async def _report(kube: KubeClient, name: str) -> None:
         "heartbeatTime": format_time(SystemClock().now()),
         "heartbeatIntervalSeconds": 3600,
         "gpus": {"expected": 8, "seen": 8},
+        "jobsObservedTime": format_time(SystemClock().now()),
     }
     await kube.merge_patch(NODE_HEALTH, name, {"status": health}, subresource="status")
 

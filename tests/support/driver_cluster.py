@@ -96,6 +96,7 @@ class Cluster:
                 "bootId": f"boot-{name}",
                 "heartbeatTime": format_time(self.clock.now()),
                 "gpus": {"expected": 8, "seen": 8},
+                "jobsObservedTime": format_time(self.clock.now()),
             }
             self.kube.put(NODE_HEALTH, {"metadata": {"name": name}, "spec": {}, "status": status})
 

@@ -19,6 +19,7 @@ from sparewheel.api.names import (
     TAINT_SPARE,
 )
 from sparewheel.api.spare_test import SpareTest
+from sparewheel.capacity.leftovers import Leftovers
 from sparewheel.capacity.port import (
     BadNode,
     CapacityError,
@@ -50,6 +51,7 @@ class FakeHost:
     """It can't take the place any more; each look at it says so, before it joins too."""
     reachable: bool = True
     test: SpareTest | None = None
+    test_job_id: int | None = None
 
 
 @dataclass
@@ -60,6 +62,8 @@ class FakeReplacer:
     clock: Clock
     hosts: dict[str, FakeHost] = field(default_factory=dict[str, FakeHost])
     can_power: bool = True
+    keeps_node: bool = False
+    """A spare that is given back stays in the cluster, with all that runs on it."""
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     refused: dict[str, str] = field(default_factory=dict[str, str])
     """What the backend says instead of doing what is asked of a host; "" stands for all of them together."""
@@ -87,7 +91,7 @@ class FakeReplacer:
     def publish(self, pool: GpuPool) -> None:
         """The hosts as GpuHosts, which the controller watches."""
         for host in self.hosts.values():
-            state = (host.phase, host.node, host.owner, str(host.test))
+            state = (host.phase, host.node, host.owner, str(host.test), str(host.test_job_id))
             if self._published.get(host.name) != state:
                 self._published[host.name] = state
                 self.kube.put(GPU_HOST, self._view(host, pool).to_wire(), "sparewheel")
@@ -99,6 +103,7 @@ class FakeReplacer:
             node_name=host.node or None,
             claim=claim,
             slurm_test=host.test,
+            test_job_id=host.test_job_id,
             quarantine_reason=host.reason if host.phase == "Quarantined" else "",
         )
         spec = GpuHostSpec(pool=pool.metadata.name, host=host.name, provider_id=f"machines://{host.name}")
@@ -119,9 +124,13 @@ class FakeReplacer:
         self.kube.put(NODE, node)
         return CheckResult(Check.PASSED)
 
-    async def note_test(self, pool: GpuPool, host: str, test: SpareTest) -> None:
+    async def note_test(self, pool: GpuPool, host: str, test: SpareTest | int) -> None:
         await asyncio.sleep(0)
-        self.hosts[host].test = test
+        found = self.hosts[host]
+        if isinstance(test, SpareTest):
+            found.test, found.test_job_id = test, None
+        else:
+            found.test_job_id = test
 
     async def quarantine_spare(self, pool: GpuPool, host: str, reason: str) -> None:
         await asyncio.sleep(0)
@@ -144,9 +153,12 @@ class FakeReplacer:
         await asyncio.sleep(0)
         self._allowed("")
         held = [host for host in self.hosts.values() if host.owner == owner and host.phase != "Active"]
-        chosen = next(iter(held or self._free(refused)), None)
-        if chosen is None:
-            return Choice(None)
+        left = Leftovers(self.kube, self.clock)
+        views = {host.name: self._view(host, pool) for host in self._free(refused)}
+        free = None if held else await anext(left.without(views.values()), None)
+        chosen = held[0] if held else self.hosts[free.spec.host] if free is not None else None
+        if chosen is None or (not held and chosen.owner):
+            return Choice(None, "; ".join(f"{name}: {why}" for name, why in left.found.items() if why))
         self.log += [("claim", chosen.name), ("claim_owner", owner)]
         chosen.owner = owner
         return Choice(chosen.name, "same type")
@@ -162,12 +174,16 @@ class FakeReplacer:
         await asyncio.sleep(0)
         return self.hosts[host].owner == owner
 
-    async def join_spare(self, pool: GpuPool, host: str, owner: str, near_host: str | None = None) -> str:
+    async def join_spare(
+        self, pool: GpuPool, host: str, owner: str, near_host: str | None = None, *, takes_jobs: bool = False
+    ) -> str:
         self._mine(host, owner)
         self._allowed(host)
         found = self.hosts[host]
         if found.unfit:
             raise UnfitError(f"spare {host}: {found.unfit}", ill=True)
+        if found.phase == "Spare" and not takes_jobs and (left := await self._left(found, pool)):
+            raise UnfitError(f"spare {host}: {left}", ill=False)
         if not found.reachable:
             raise UnreachableError(f"machine {host} can't be reached; is it on?")
         if found.phase != "Joining":
@@ -177,9 +193,11 @@ class FakeReplacer:
         self.log.append(("join", host))
         return host
 
-    async def check_spare(self, pool: GpuPool, host: str, owner: str) -> CheckResult:
+    async def check_spare(self, pool: GpuPool, host: str, owner: str, *, takes_jobs: bool = False) -> CheckResult:
         self._mine(host, owner)
         found = self.hosts[host]
+        if not takes_jobs and (left := await self._left(found, pool)):
+            return CheckResult(Check.WAIT, left)
         if self.clock.monotonic_seconds() < found.ready_at:
             return CheckResult(Check.WAIT, "its node is not Ready")
         if not found.fit or found.unfit:
@@ -203,7 +221,10 @@ class FakeReplacer:
             found.owner = ""  # it stands by again where it is
             return
         found.owner, found.phase, found.reason, found.node = "", "Quarantined" if quarantine else "Spare", reason, ""
-        if self.kube.peek(NODE, host) is not None:
+        if self.keeps_node and not quarantine:
+            found.node, found.reason = host, ""
+            put_node(self.kube, host, pool.metadata.name, taints=[TAINT_SPARE])
+        elif self.kube.peek(NODE, host) is not None:
             self.kube.drop(NODE, host)
 
     async def another_free(self, pool: GpuPool, near_host: str | None, refused: Collection[str]) -> bool:
@@ -250,6 +271,9 @@ class FakeReplacer:
         for spare in self.hosts.values():
             if spare.owner == owner and spare.phase == "Active":
                 spare.owner = ""
+
+    async def _left(self, host: FakeHost, pool: GpuPool) -> str:
+        return await Leftovers(self.kube, self.clock).on(self._view(host, pool))
 
     def _allowed(self, host: str) -> None:
         if host in self.refused:

@@ -23,7 +23,7 @@ from sparewheel.api.gpu_pool import (
     SshEndpoint,
 )
 from sparewheel.api.names import GPU_RESOURCE, LABEL_ROLE, NAMESPACE, ROLE_ACTIVE, TAINT_JOINING
-from sparewheel.api.node_health import DeviceCount, NodeHealth, NodeHealthStatus
+from sparewheel.api.node_health import DeviceCount, JobProcesses, NodeHealth, NodeHealthStatus
 from sparewheel.capacity.nodes import has_taint, labels_of
 from sparewheel.capacity.port import CapacityError, Inventory, JoinRequest, Proof, UnreachableError
 from sparewheel.clock import Clock
@@ -50,6 +50,8 @@ class FakeMachine:
     """None: its agent can't count them."""
     hcas: int | None = None
     faults: list[Fault] = field(default_factory=list[Fault])
+    jobs: list[int] | None = field(default_factory=list[int])
+    """With processes alive; None: its agent can't tell."""
     reports: bool = True
     power_known: bool = True
 
@@ -68,9 +70,8 @@ class Yard:
     more: str = ""
     """What is said when more machines are asked for."""
 
-    @property
-    def keeps_node(self) -> bool:
-        return False
+    keeps_node: bool = False
+    """A machine that leaves the pool stays in the cluster, as warm nodes do."""
 
     def add(self, *names: str, **facts: Any) -> None:
         for name in names:
@@ -104,6 +105,8 @@ class Yard:
             gpus=DeviceCount(expected=8, seen=machine.gpus),
             hcas=DeviceCount(expected=0, seen=machine.hcas),
             faults=machine.faults,
+            jobs=[JobProcesses(job_id=job, processes=2) for job in machine.jobs or ()],
+            jobs_observed_time=None if machine.jobs is None else self.clock.now(),
         )
         body = NodeHealth(metadata=ObjectMeta(name=machine.name), status=status).to_wire()
         self.kube.put(NODE_HEALTH, body)
@@ -148,7 +151,8 @@ class Yard:
         self._machine("reboot", host).boot_id = f"boot-{next(_boots)}"
 
     async def leave(self, host: str) -> None:
-        self._reach("leave", host).joined = None
+        machine = self._reach("leave", host)
+        machine.joined = machine.joined if self.keeps_node else None
 
     async def quarantine(self, host: str, reason: str) -> None:
         self._machine("quarantine", host)

@@ -34,8 +34,7 @@ def spares(output: Output = "table") -> None:
             print_json([{**asdict(need), "short": need.short} for need in needs])
             return
         show(tables.spare_needs(needs))
-        for need in needs:
-            if need.short:
-                out.print(f"warning: {need.words}", style="yellow", markup=False)
+        for text in tables.spare_warnings(needs, hosts):
+            out.print(f"warning: {text}", style="yellow", markup=False)
 
     run(command)

@@ -75,15 +75,17 @@ class SpareTests:
             except SlurmUnavailableError:
                 raise
             except SlurmError as error:
-                return await self._ended(pool, one, name, Verdict(Result.UNTOLD, f"it was refused: {error}"), "")
+                return await self._ended(pool, one, name, Verdict(Result.UNTOLD, f"it was refused: {error}"), "", None)
             self._asked[name] = (job_id, asked_at)
+        if one.host.status.test_job_id != job_id:
+            await self.ports.replacer.note_test(pool, one.host.spec.host, job_id)
         found = verdict(await spare_test.see(slurm, job_id), asked_at, rule.timeout_seconds, self.ports.clock.now())
         if found.result is Result.WAITS:
             return True
         if found.result is not Result.PASSED:
             self.must_lead()
             await slurm.cancel_job(job_id)
-        return await self._ended(pool, one, name, found, failed_already)
+        return await self._ended(pool, one, name, found, failed_already, job_id)
 
     async def _known(self, name: str) -> tuple[int | None, datetime]:
         """A job that another controller submitted. Its time counts anew: no clock but ours is asked."""
@@ -93,7 +95,9 @@ class SpareTests:
             self._asked[name] = (there.job_id, found[1])
         return found
 
-    async def _ended(self, pool: GpuPool, one: Standing, name: str, found: Verdict, failed_already: str) -> bool:
+    async def _ended(
+        self, pool: GpuPool, one: Standing, name: str, found: Verdict, failed_already: str, job_id: int | None
+    ) -> bool:
         host, passed = one.host.spec.host, found.result is Result.PASSED
         log.info("event=spare_test host=%s result=%s why=%s", host, found.result.value, found.why)
         self.must_lead()
@@ -106,6 +110,7 @@ class SpareTests:
                 boot_id=one.boot_id,
                 passed=passed,
                 message=why if found.result is Result.FAILED else found.why,
+                job_id=job_id,
             )
             await self.ports.replacer.note_test(pool, host, test)
         self._asked.pop(name, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -71,9 +71,13 @@ def saving_words(remediation: Remediation, health: HealthView | None) -> str:
 
 def processes_left(health: HealthView | None) -> str:
     """Jobs whose processes the agent sees now (``jobs 7, 8``); empty where it sees none or can't say."""
-    alive = sorted(health.jobs_alive or ()) if health is not None and _current(health) else []
-    listed = ", ".join(str(job) for job in alive[:MAX_JOBS]) + (" and others" if len(alive) > MAX_JOBS else "")
-    return f"job{'' if len(alive) == 1 else 's'} {listed}" if alive else ""
+    return job_words(sorted(health.jobs_alive or ())) if health is not None and _current(health) else ""
+
+
+def job_words(jobs: Sequence[int]) -> str:
+    """``jobs 7, 8``; empty where there is none."""
+    listed = ", ".join(str(job) for job in jobs[:MAX_JOBS]) + (" and others" if len(jobs) > MAX_JOBS else "")
+    return f"job{'' if len(jobs) == 1 else 's'} {listed}" if jobs else ""
 
 
 def _drained_gate(remediation: Remediation, slurm: SlurmNodeView | None) -> Gate:

@@ -22,6 +22,7 @@ from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.history import drilled, hosts_lost, recent
+from sparewheel.remediation.decide.leftovers import kept_from_work
 
 MEASURED: Final = timedelta(days=90)
 PRIOR_RATE: Final = 0.0065
@@ -127,7 +128,8 @@ def need_of_pool(pool: GpuPool, hosts: Iterable[GpuHost], records: Iterable[Reme
 
 
 def free_spare(host: GpuHost) -> bool:
-    return host.status.phase is HostPhase.SPARE and host.status.claim is None and not host.status.lemon
+    free = host.status.phase is HostPhase.SPARE and host.status.claim is None
+    return free and not host.status.lemon and not kept_from_work(host)
 
 
 def _days(time: timedelta) -> float:

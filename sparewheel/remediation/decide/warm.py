@@ -186,6 +186,11 @@ def left_behind(reason: str) -> bool:
     return not text or text == REASON_REGISTERS or of_an_incident or moved_by_slinky(text)
 
 
+def takes_jobs(record: ReplacementRecord) -> bool:
+    """Was it claimed at the strike, so that jobs may start on it before it joins? It had none when it was claimed."""
+    return record.spare_slurm_node is not None
+
+
 def stands_by(worker: Worker) -> bool:
     """Ready to take over at a strike."""
     slurm = worker.slurm

@@ -13,6 +13,7 @@ from sparewheel.remediation.decide.observations import Gone, NodeView
 from sparewheel.remediation.decide.record import begin_once, drop_spare, end, ended, replacement
 from sparewheel.remediation.decide.rung_words import words_of
 from sparewheel.remediation.decide.sentences import fault_words
+from sparewheel.remediation.decide.warm import takes_jobs
 from sparewheel.remediation.stages import spare_test, takeover
 from sparewheel.remediation.stages.incident import Incident, PreconditionError, log
 from sparewheel.remediation.stages.replacer import BadNode, Check, Proof, UnfitError
@@ -104,9 +105,11 @@ async def join(incident: Incident) -> bool:
         return True
     await _ask_to_join(incident)
     incident.lead()
-    host, pool, bad = _spare(incident), await incident.pool(), incident.record.status.replacement.bad_host
+    host, pool, record = _spare(incident), await incident.pool(), incident.record.status.replacement
     try:
-        node = await incident.ports.replacer.join_spare(pool, host, incident.owner, bad)
+        node = await incident.ports.replacer.join_spare(
+            pool, host, incident.owner, record.bad_host, takes_jobs=takes_jobs(record)
+        )
     except UnfitError as error:
         return await give_up(incident, str(error), quarantine=error.ill)
     except CapacityError as error:
@@ -171,7 +174,8 @@ async def check(incident: Incident) -> bool:
     if not await still_ours(incident):
         return True
     host, pool = _spare(incident), await incident.pool()
-    result = await incident.ports.replacer.check_spare(pool, host, incident.owner)
+    jobs = takes_jobs(incident.record.status.replacement)
+    result = await incident.ports.replacer.check_spare(pool, host, incident.owner, takes_jobs=jobs)
     if result.check is Check.REFUSED:
         return await give_up(incident, result.why)
     if result.check is Check.WAIT:

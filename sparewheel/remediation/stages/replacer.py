@@ -32,8 +32,8 @@ class Replacer(Protocol):
         """Let the pool's workers run on a free spare that passes its checks; nothing else may."""
         ...
 
-    async def note_test(self, pool: GpuPool, host: str, test: SpareTest) -> None:
-        """Write down how the last Slurm test job on a spare that stands by went."""
+    async def note_test(self, pool: GpuPool, host: str, test: SpareTest | int) -> None:
+        """Write down how the last Slurm test job on a spare that stands by went, or which one is under way."""
         ...
 
     async def quarantine_spare(self, pool: GpuPool, host: str, reason: str) -> None:
@@ -60,11 +60,16 @@ class Replacer(Protocol):
         """Read afresh: is the host claimed by ``owner``?"""
         ...
 
-    async def join_spare(self, pool: GpuPool, host: str, owner: str, near_host: str | None = None) -> str:
-        """Bring the host into the cluster, tainted; the Node's name. UnfitError: it can't take the place any more."""
+    async def join_spare(
+        self, pool: GpuPool, host: str, owner: str, near_host: str | None = None, *, takes_jobs: bool = False
+    ) -> str:
+        """Bring the host into the cluster, tainted; the Node's name. UnfitError: it can't take the place any more.
+
+        ``takes_jobs``: jobs may have started on it since its claim; before that there was no process of one.
+        """
         ...
 
-    async def check_spare(self, pool: GpuPool, host: str, owner: str) -> CheckResult: ...
+    async def check_spare(self, pool: GpuPool, host: str, owner: str, *, takes_jobs: bool = False) -> CheckResult: ...
 
     async def admit(self, pool: GpuPool, host: str, owner: str) -> None:
         """Lift the taints; from now on the host takes the pool's work."""

@@ -14,7 +14,7 @@ from sparewheel.api.base import ObjectMeta
 from sparewheel.api.gpu_host import GpuHost, GpuHostSpec, HostPhase
 from sparewheel.api.names import LABEL_POOL
 from sparewheel.capacity.choose import Need, spares_in_order
-from sparewheel.capacity.claims import ClaimedError, as_owner, claim_first, holds, let_go, owner_of
+from sparewheel.capacity.claims import ClaimedError, as_owner, claim_first, holds, in_turn, let_go, owner_of
 from sparewheel.capacity.hosts import hosts_of, read_host
 from sparewheel.clock import SystemClock
 from sparewheel.kube.memory import MemoryKube
@@ -34,7 +34,7 @@ def put_host(kube: MemoryKube, name: str, phase: HostPhase = HostPhase.SPARE, **
 async def take(kube: MemoryKube, owner: str) -> GpuHost | None:
     hosts = await hosts_of(kube, SPACE, "gpu")
     order = spares_in_order(hosts, Need(), now=CLOCK.now())
-    return await claim_first(kube, SPACE, hosts, order, owner, lambda _: "test", CLOCK)
+    return await claim_first(kube, SPACE, hosts, in_turn(order), owner, lambda _: "test", CLOCK)
 
 
 async def test_two_claimants_of_one_host_one_wins() -> None:
