@@ -22,11 +22,11 @@ from sparewheel.capacity.heard import Reports
 from sparewheel.capacity.nodes import allocatable_of, boot_id_of, find_node, is_ready
 from sparewheel.capacity.port import Check, CheckResult
 from sparewheel.kube.port import NODE_HEALTH, POD, Json, Kube, NotFoundError
-from sparewheel.remediation.decide.leftovers import left_over
+from sparewheel.remediation.decide.leftovers import UNTOLD, left_over
 
 EVALUATE_SECONDS: Final = 60.0
 """A host that joined gets this long to load its drivers, and processes of earlier jobs to end; after that "not
-evaluated", or a process that is left, is a failed check."""
+evaluated", or a process that is seen, is a failed check."""
 SERIOUS: Final = frozenset({Action.RESET_GPU, Action.REBOOT, Action.REPLACE})
 BUSY_CONDITIONS: Final = frozenset({"SlurmNodeStateAllocated", "SlurmNodeStateMixed", "SlurmNodeStateCompleting"})
 DRAINED_CONDITION: Final = "SlurmNodeStateDrain"
@@ -88,7 +88,7 @@ async def check_host(
             return result
         left = left_over(host, report.health, now.wall) if report is not None and not takes_jobs else ""
         if left:
-            waiting = _just_joined(host, now.wall)
+            waiting = _just_joined(host, now.wall) or left == UNTOLD
             return waits(f"the job processes on {name} to end: {left}") if waiting else refuses(f"{name}: {left}")
     allocatable = allocatable_of(node, GPU_RESOURCE)
     if allocatable < wanted:

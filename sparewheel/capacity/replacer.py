@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -68,7 +67,6 @@ class PoolReplacer:
     reports: Reports = field(default_factory=Reports)
     """Kept across calls."""
     vain: VainSearches = field(init=False)
-    _searches: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
 
     def __post_init__(self) -> None:
         self.vain = VainSearches(self.clock)
@@ -126,14 +124,11 @@ class PoolReplacer:
     async def claim_spare(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
         """The host that ``owner`` holds already, else the best free one that it gets, and why that one.
 
-        Each reads the whole pool, so they go one after the other; where a look has found that nothing is free, the next
-        hundred who ask are told the same for a while.
+        Where a look has found that nothing of the pool is free, the next hundred who ask are told the same for a while.
         """
-        async with self._one_at_a_time(pool):
-            vain = self.vain.of(pool, owner)
-            return Choice(None, vain) if vain is not None else await self._claim(pool, owner, near_host, refused)
-
-    async def _claim(self, pool: GpuPool, owner: str, near_host: str | None, refused: Collection[str]) -> Choice:
+        vain = self.vain.of(pool, owner)
+        if vain is not None:
+            return Choice(None, vain)
         site, now, began = await self._site(pool), self.clock.now(), self.clock.monotonic_seconds()
         look = await self._look(site, near_host)
         if await self._list_new(site, look):
@@ -152,12 +147,10 @@ class PoolReplacer:
         if host is None or host.status.claim is None:
             more = await site.provider.find_more(1)
             why = "; ".join(filter(None, (more, none_fits(look.candidates, need, refused, left.found))))
-            self.vain.note(pool, look.hosts, why, began)
+            fit_for_work = [one for one in look.hosts if not left.found.get(one.spec.host)]
+            self.vain.note(pool, fit_for_work, why, began)
             return Choice(None, why)
         return Choice(host.spec.host, host.status.claim.purpose.partition(": ")[2])
-
-    def _one_at_a_time(self, pool: GpuPool) -> asyncio.Lock:
-        return self._searches.setdefault(pool.metadata.name, asyncio.Lock())
 
     def freed(self, pool: str) -> None:
         """A host of the pool was seen to be free: whoever searches looks for himself again."""

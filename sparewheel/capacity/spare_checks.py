@@ -40,9 +40,14 @@ async def look_at_spares(site: Site) -> list[str]:
 
 
 async def _keep_from_work(site: Site, host: GpuHost) -> list[str]:
-    """Say in the host's reason that job processes are left on it, and take that back once they have ended."""
+    """Say in the host's reason that job processes are left on it, and take that back once they have ended.
+
+    Another reason stays: whoever searches for a spare asks what is left there anyway.
+    """
+    if host.status.reason and not kept_from_work(host):
+        return []
     left = await Leftovers(site.kube, site.clock).on(host)
-    if left == host.status.reason or not (left or kept_from_work(host)):
+    if left == host.status.reason:
         return []
 
     def say(status: GpuHostStatus) -> None:

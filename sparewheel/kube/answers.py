@@ -22,6 +22,8 @@ from sparewheel.kube.port import (
 )
 
 Read = TypeVar("Read")
+Content = bytes | msgspec.Raw
+"""An answer, or an object in a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +128,11 @@ _PAGES: Final = msgspec.json.Decoder(Page)
 _OBJECTS: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def read_page(content: bytes) -> Page:
+def read_page(content: Content) -> Page:
     return _PAGES.decode(content)
 
 
-def read_object(content: bytes | msgspec.Raw) -> Json:
+def read_object(content: Content) -> Json:
     return read_fields(_OBJECTS.decode(content))
 
 
@@ -142,7 +144,7 @@ def read_fields(body: Json) -> Json:
     return body
 
 
-def understood(request: Request, answer: bytes, read: Callable[[bytes], Read]) -> Read:
+def understood(request: Request, answer: Content, read: Callable[[Content], Read]) -> Read:
     try:
         return read(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

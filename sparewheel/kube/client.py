@@ -61,7 +61,7 @@ class KubeClient:
     """Implements ``sparewheel.kube.port.Kube``. Reads are retried briefly; writes never: their caller decides.
 
     ``pace`` limits requests for each second and those in flight; without one, as on the command line, nothing waits but
-    for a connection.
+    for a connection, or behind two long lists.
     """
 
     def __init__(
@@ -146,11 +146,12 @@ class KubeClient:
         if field_selector:
             params["fieldSelector"] = field_selector
         while True:
-            async with nullcontext() if field_selector else self._long_lists:
+            async with nullcontext() if field_selector or URGENCY.get() <= Urgency.FENCE else self._long_lists:
                 page = await self._read(request, path, params, read_page)
                 if page.items is msgspec.UNSET:  # something else answered: never read as "there are none"
                     raise UnavailableError(f"{request}: {self.access.server} sent no list; is it an API server?")
-                rows = (typed(resource, read_object(row)) for row in page.items or [])  # one at a time: it is large
+                found = (understood(request, row, read_object) for row in page.items or [])
+                rows = (typed(resource, row) for row in found)  # one at a time: a page is large
                 items = list(rows if keep is None else map(keep, rows))
             yield Listing(items, str(page.metadata.get("resourceVersion", "")))
             params["continue"] = str(page.metadata.get("continue") or "")

@@ -71,12 +71,17 @@ class Informer:
                 if not self._version:
                     await self._list()
                 await self._watch()
-            except GoneError:
-                self._version = ""
+            except GoneError as error:
+                torn, self._version = not self._version, ""
+                if torn:  # between two pages: a list that takes too long is not begun anew without a pause
+                    await self._pause(error)
             except KubeError as error:
-                self.last_error = str(error)
-                wait, self._wait = self._wait, min(self._wait * 2, LAST_RETRY_SECONDS)
-                await self.clock.sleep(wait)
+                await self._pause(error)
+
+    async def _pause(self, error: KubeError) -> None:
+        self.last_error = str(error)
+        wait, self._wait = self._wait, min(self._wait * 2, LAST_RETRY_SECONDS)
+        await self.clock.sleep(wait)
 
     async def _list(self) -> None:
         fresh: set[Key] = set()

@@ -37,6 +37,7 @@ CALLS_PER_SECOND: Final = 50.0
 CALLS_IN_FLIGHT: Final = 32
 """Sent and not answered yet; each has a connection of its own (HTTP/1.1)."""
 FENCES_SHARE: Final = 0.5
+"""Of the bucket; what is less urgent leaves so much in it."""
 SHORTEST_SECONDS: Final = 0.001
 """A shorter wait may round to none, for ever."""
 
@@ -46,7 +47,7 @@ class Pace:
     """A bucket of ``burst`` requests that fills at ``per_second``, and ``in_flight`` places for those that wait for
     their answer; whoever finds the one empty or the other full waits, the urgent first.
 
-    A lease's requests don't wait at all and take no place: they are two a second at most, and late they cost the lead.
+    A lease's requests don't wait at all and take no place: they are few, and late they cost the lead.
     Half of the bucket is a fence's: what others send while it waits for Slurm would be missing at its next request.
     """
 

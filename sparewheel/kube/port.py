@@ -105,7 +105,7 @@ class Kube(Protocol):
         field_selector: str | None = None,
         keep: Keep | None = None,
     ) -> Listing:
-        """All pages (500 a page), each cut down by ``keep`` before the next is read."""
+        """All pages, each cut down by ``keep`` before the next is read."""
         ...
 
     def pages(

@@ -13,7 +13,7 @@ from sparewheel.kube.lease import LeaseHandle, LeaseLostError, LeaseTiming, Whil
 from sparewheel.kube.lease_object import Holder
 from sparewheel.kube.port import Kube
 
-TIMING: Final = LeaseTiming(duration_seconds=15, renew_seconds=5.0)
+TIMING: Final = LeaseTiming(duration_seconds=15, renew_seconds=4.0)
 """A storm has one for each pool: renewed as often as the controller's own they would take a fifth of its pace."""
 
 

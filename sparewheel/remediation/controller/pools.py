@@ -21,6 +21,8 @@ TURNS = 4
 REST = 10.0
 """Settled pools in turn take a tenth of the time at most: large ones are looked at less often; what changes wakes them.
 """
+LONGEST_REST_SECONDS = 600.0
+"""What nothing wakes a pool for, a spare that fell ill or a machine that is new, is seen within it."""
 UNSETTLED_SECONDS = 2.0
 BUSY_SECONDS = 10.0
 
@@ -69,7 +71,7 @@ class Pools:
                 self.leases.give_back(name)
         if not result.settled:
             log.info("event=pool pool=%s message=%s", name, result.message)
-        rest = max(SETTLED_SECONDS, REST * took * len(self.state.pools))
+        rest = min(LONGEST_REST_SECONDS, max(SETTLED_SECONDS, REST * took * len(self.state.pools)))
         return rest if result.settled else UNSETTLED_SECONDS
 
     async def _reconciled(self, name: str) -> tuple[PoolState, float]:

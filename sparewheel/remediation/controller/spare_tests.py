@@ -78,6 +78,7 @@ class SpareTests:
                 return await self._ended(pool, one, name, Verdict(Result.UNTOLD, f"it was refused: {error}"), "", None)
             self._asked[name] = (job_id, asked_at)
         if one.host.status.test_job_id != job_id:
+            self.must_lead()
             await self.ports.replacer.note_test(pool, one.host.spec.host, job_id)
         found = verdict(await spare_test.see(slurm, job_id), asked_at, rule.timeout_seconds, self.ports.clock.now())
         if found.result is Result.WAITS:

@@ -14,8 +14,9 @@ from sparewheel.remediation.decide.drain import job_words
 
 NO_WORK: Final = "it takes no work while "
 """How the reason of a host begins that is kept from work for them."""
+UNTOLD: Final = f"{NO_WORK}its agent can't say whether job processes are alive on it (see the agent's log)"
 TEST_REPORTED: Final = timedelta(seconds=15)
-"""A report may still show the processes of a test job that ended so long ago."""
+"""A report may still show the processes of a test job that ended so long ago, or two of the agent's reports ago."""
 
 
 def left_over(host: GpuHost, health: NodeHealthStatus, now: datetime) -> str:
@@ -24,8 +25,9 @@ def left_over(host: GpuHost, health: NodeHealthStatus, now: datetime) -> str:
     A spare's own Slurm test job is no reason.
     """
     if health.jobs_observed_time is None:
-        return f"{NO_WORK}its agent can't say whether job processes are alive on it (see the agent's log)"
-    alive = sorted({job.job_id for job in health.jobs if job.processes} - _own_test(host, now))
+        return UNTOLD
+    reported = max(TEST_REPORTED, 2 * timedelta(seconds=health.heartbeat_interval_seconds))
+    alive = sorted({job.job_id for job in health.jobs if job.processes} - _own_test(host, now, reported))
     return f"{NO_WORK}processes of {job_words(alive)} are alive on it (reboot it if they don't end)" if alive else ""
 
 
@@ -34,7 +36,7 @@ def kept_from_work(host: GpuHost) -> bool:
     return host.status.reason.startswith(NO_WORK)
 
 
-def _own_test(host: GpuHost, now: datetime) -> set[int]:
+def _own_test(host: GpuHost, now: datetime, reported: timedelta) -> set[int]:
     last = host.status.slurm_test
-    ended = last.job_id if last is not None and now - last.time <= TEST_REPORTED else None
+    ended = last.job_id if last is not None and now - last.time <= reported else None
     return {job for job in (host.status.test_job_id, ended) if job is not None}

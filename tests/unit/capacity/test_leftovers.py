@@ -94,7 +94,9 @@ async def test_another_trouble_of_a_spare_is_not_taken_back() -> None:
     await scene.kube.merge_patch(
         GPU_HOST, "gpu-3", {"status": {"reason": "was on and did not answer"}}, NAMESPACE, "status"
     )
-    assert await look(scene) == "was on and did not answer"
+    for jobs in ([], [7], []):
+        scene.yard.machines["gpu-3"].jobs = jobs
+        assert await look(scene) == "was on and did not answer"
 
 
 async def test_a_spare_that_is_given_back_with_them_says_so_at_once() -> None:
@@ -140,6 +142,20 @@ async def test_a_cold_spare_that_comes_in_with_them_is_given_a_minute() -> None:
     scene.yard.settle()
     result = await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)
     assert (result.check, result.why) == (Check.REFUSED, f"gpu-3: {ALIVE}")
+
+
+async def test_an_agent_that_cannot_say_is_waited_for() -> None:
+    """One look into /proc that failed is no proof against a healthy host."""
+    scene = Scene()
+    scene.yard.add("gpu-1", "gpu-2", "gpu-3")
+    await scene.build()
+    await scene.replacer.claim_spare(scene.pool, OWNER, "gpu-1", ())
+    await scene.join()
+    scene.clock.seconds += EVALUATE_SECONDS + 1
+    scene.yard.machines["gpu-3"].jobs = None
+    scene.yard.settle()
+    result = await scene.replacer.check_spare(scene.pool, "gpu-3", OWNER)
+    assert (result.check, result.why) == (Check.WAIT, f"the job processes on gpu-3 to end: {UNKNOWN}")
 
 
 async def test_a_spares_own_test_job_is_in_nobodys_way() -> None:

@@ -55,6 +55,16 @@ async def test_many_who_search_in_vain_look_once_and_again_after_a_rest() -> Non
     assert await searches(scene) == 1
 
 
+async def test_a_spare_that_is_kept_from_work_is_no_reason_to_look_again() -> None:
+    scene = SlowScene()
+    scene.yard.add("gpu-1", "gpu-2", "gpu-3")
+    await scene.build_up(2, warm_spares=True, spares=1)
+    scene.yard.machines["gpu-3"].jobs = [7]
+    scene.yard.settle()
+    assert await searches(scene) == 1
+    assert await searches(scene, "remediation/next") == 0
+
+
 async def test_who_holds_a_host_always_looks() -> None:
     """A controller that was killed between claim and journal finds its spare."""
     scene = await built()

@@ -76,6 +76,14 @@ async def test_what_is_no_list_is_never_an_empty_one(content: bytes) -> None:
             await kube.list(NODE)
 
 
+@pytest.mark.parametrize("row", ["null", "7", '"text"'])
+async def test_a_list_with_something_that_is_no_object_is_no_answer(row: str) -> None:
+    answer = httpx.Response(200, text=f'{{"items": [{{"metadata": {{"name": "a"}}}}, {row}]}}')
+    async with client_of(lambda _: answer) as client:
+        with pytest.raises(UnavailableError, match="no JSON object"):
+            await client.list(NODE)
+
+
 async def test_busy_says_when_to_ask_again() -> None:
     async with client_of(lambda _: httpx.Response(429, headers={"Retry-After": "10"})) as client:
         with pytest.raises(TooManyRequestsError) as caught:
@@ -245,9 +253,14 @@ async def test_few_pages_of_whole_kinds_are_read_at_a_time_and_lists_of_one_node
         for _ in range(100):
             await asyncio.sleep(0)
         assert (await client.list(POD, field_selector="spec.nodeName=n")).items == []
+        URGENCY.set(Urgency.FENCE)
+        urgent = asyncio.create_task(client.list(POD))
+        while len(busy) <= LONG_LISTS:  # noqa: ASYNC110 - without a pause
+            await asyncio.sleep(0)
         go_on.set()
+        await urgent
         await asyncio.gather(*whole)
-    assert most == LONG_LISTS
+    assert most == LONG_LISTS + 1, "a strike waits for nobody's long list"
 
 
 @pytest.mark.parametrize("pace", [None, Pace(StillClock())])

@@ -16,7 +16,7 @@ from sparewheel.kube.port import LEASE, NODE
 from sparewheel.remediation.controller.health import health
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.remediation.controller.pool_leases import PoolLeases
-from sparewheel.remediation.controller.pools import TURNS, Pools
+from sparewheel.remediation.controller.pools import LONGEST_REST_SECONDS, TURNS, Pools
 from sparewheel.remediation.controller.settings import read_settings
 from sparewheel.remediation.controller.watches import Watches
 from sparewheel.remediation.stages.fenced import parse_version
@@ -106,12 +106,16 @@ async def test_pools_whose_looks_take_long_are_looked_at_seldom() -> None:
     controller.state.pools["other"] = controller.state.pools["gpu"]
     leases = PoolLeases(world.kube, world.clock, SPACE, "me", "test")
 
+    pace = 15.0
+
     async def reconcile(_pool: str, _check: object) -> Result:
-        await asyncio.sleep(15)
+        await asyncio.sleep(pace)
         return Result(settled=True)
 
-    pause = await Pools(controller.state, leases, reconcile, check=lambda: None).look("gpu")
-    assert pause == pytest.approx(300, abs=1)
+    pools = Pools(controller.state, leases, reconcile, check=lambda: None)
+    assert await pools.look("gpu") == pytest.approx(300, abs=1)
+    pace = 45.0
+    assert await pools.look("gpu") == LONGEST_REST_SECONDS, "a spare that fell ill is seen some time"
     await leases.drop_all()
     running.cancel()
     with suppress(asyncio.CancelledError):

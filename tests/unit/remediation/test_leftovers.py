@@ -48,6 +48,9 @@ def test_its_own_test_job_is_meant_to_run_there_and_is_reported_for_a_while_afte
     ended = host(SpareTest(time=T0, passed=True, job_id=9))
     assert left_over(ended, health(job_9=1), T0 + TEST_REPORTED) == ""
     assert left_over(ended, health(job_9=1), T0 + TEST_REPORTED + timedelta(seconds=1)) != "", "it hangs"
+    seldom = health(job_9=1).model_copy(update={"heartbeat_interval_seconds": 60.0})
+    assert left_over(ended, seldom, T0 + timedelta(seconds=120)) == "", "its next report but one shows it"
+    assert left_over(ended, seldom, T0 + timedelta(seconds=121)) != ""
 
 
 def test_people_who_ask_for_spares_are_told() -> None:
