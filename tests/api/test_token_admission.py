@@ -14,8 +14,8 @@ from sparewheel.capacity.backends.kubeadm import open_door
 from sparewheel.clock import SystemClock
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.install import apply
-from sparewheel.kube.port import CONFIG_MAP, SECRET, InvalidError, Json
-from tests.api.test_action_admission import SPACE, token_of_the_controller
+from sparewheel.kube.port import CONFIG_MAP, NAMESPACE_KIND, SECRET, InvalidError, Json
+from tests.api.test_action_admission import token_of_the_controller
 from tests.kube_contract import unique
 from tests.unit.capacity.test_kubeadm import cluster_info
 
@@ -40,7 +40,7 @@ async def controller_token(kube: KubeClient) -> str:
 async def test_the_controller_makes_a_door_and_nothing_else(
     kube: KubeClient, api_server: Path, controller_token: str, tmp_path: Path
 ) -> None:
-    await apply(kube, SPACE, {"metadata": {"name": "kube-public"}})
+    await apply(kube, NAMESPACE_KIND, {"metadata": {"name": "kube-public"}})
     info = cluster_info(Authority(tmp_path).certificate_path.read_bytes())
     await apply(kube, CONFIG_MAP, info, "kube-public")
     async with KubeClient(with_token(api_server, controller_token)) as controller:
