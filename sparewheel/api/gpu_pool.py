@@ -12,6 +12,7 @@ from sparewheel.api.base import ApiModel, ApiObject, Time
 from sparewheel.api.fault_policy import FaultPolicy
 from sparewheel.api.ladder import LadderRule
 from sparewheel.api.limits import ReplacementBudget
+from sparewheel.api.names import LABEL_APP_INSTANCE, LABEL_APP_NAME, SLURMD_APP_NAME
 from sparewheel.api.spare_test import SpareTestRule
 
 POOL_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
@@ -164,6 +165,11 @@ def joins_by_kubeadm(backend: MachinesBackend | WarmBackend | CrusoeBackend) -> 
 class NodeSetRef(ApiModel):
     namespace: str
     name: str
+
+    @property
+    def worker_labels(self) -> dict[str, str]:
+        """What its worker pods are selected by; Slinky's operator labels them so."""
+        return {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: self.name}
 
 
 class GpuPoolSpec(ApiModel):

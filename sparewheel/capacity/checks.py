@@ -12,7 +12,6 @@ from sparewheel.api.gpu_host import GpuHost
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import (
     GPU_RESOURCE,
-    LABEL_APP_INSTANCE,
     LABEL_APP_NAME,
     SLINKY_POD_PROTECT,
     SLURMD_APP_NAME,
@@ -184,8 +183,7 @@ def _busy(pod: Json, node: str) -> str:
 async def nodes_with_workers(kube: Kube, pool: GpuPool) -> set[str]:
     """Nodes that the pool's own worker pods are on."""
     ref = pool.spec.node_set_ref
-    selector = {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: ref.name}
-    listing = await kube.list(POD, ref.namespace, selector, keep=_place)
+    listing = await kube.list(POD, ref.namespace, ref.worker_labels, keep=_place)
     return {pod["node"] for pod in listing.items if pod["node"]}
 
 

@@ -16,12 +16,9 @@ from sparewheel import __version__
 from sparewheel.api.gpu_pool import Driver, GpuPool, GpuPoolSpec, NodeSetRef
 from sparewheel.api.names import (
     ANNOTATION_INCARNATION,
-    LABEL_APP_INSTANCE,
-    LABEL_APP_NAME,
     LABEL_POOL,
     LABEL_ROLE,
     ROLE_ACTIVE,
-    SLURMD_APP_NAME,
     pool_lease,
 )
 from sparewheel.capacity.heard import Reports
@@ -245,8 +242,7 @@ async def _ready_workers(kube: Kube, pool: str, ref: NodeSetRef) -> int:
         raise CapacityError(f"NodeSet {ref.namespace}/{ref.name} isn't there; make it before its machines") from error
     nodes = await kube.list(NODE, label_selector={LABEL_POOL: pool, LABEL_ROLE: ROLE_ACTIVE})
     active = {str(node["metadata"]["name"]) for node in nodes.items if not node["spec"].get("unschedulable")}
-    selector = {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: ref.name}
-    pods = await kube.list(POD, ref.namespace, label_selector=selector)
+    pods = await kube.list(POD, ref.namespace, label_selector=ref.worker_labels)
     return sum(_is_ready(pod) and pod["spec"].get("nodeName") in active for pod in pods.items)
 
 

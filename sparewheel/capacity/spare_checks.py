@@ -53,12 +53,18 @@ async def _keep_from_work(site: Site, host: GpuHost) -> list[str]:
     def say(status: GpuHostStatus) -> None:
         status.reason = left
 
+    noted = await _note(site, host, say)
+    return [f"spare {host.spec.host}: {left or 'no job process is left on it'}"] if noted else []
+
+
+async def _note(site: Site, host: GpuHost, change: Change) -> bool:
+    """False where it was claimed meanwhile; it is checked again there."""
     site.before_write()
     try:
-        await swap_status(site.kube, host, say)
+        await swap_status(site.kube, host, change)
     except ConflictError:
-        return []  # claimed meanwhile; it is checked again there
-    return [f"spare {host.spec.host}: {left or 'no job process is left on it'}"]
+        return False
+    return True
 
 
 async def _look(site: Site, host: GpuHost, reports: Reports) -> list[str]:
@@ -78,11 +84,7 @@ async def _look(site: Site, host: GpuHost, reports: Reports) -> list[str]:
         def passed(status: GpuHostStatus) -> None:
             status.checked_at = now
 
-        site.before_write()
-        try:
-            await swap_status(site.kube, host, passed)
-        except ConflictError:
-            return []  # claimed meanwhile; it is checked again there
+        await _note(site, host, passed)
     return []
 
 

@@ -39,9 +39,9 @@ WATCH_SECONDS: Final = 55
 WATCH_SILENCE_SECONDS: Final = 70.0
 """An idle watch may stay silent until its end (seen on 1.36); one silent for longer is dead."""
 TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0, pool=None)
-"""Who waits for a connection, behind many others' requests, has not failed."""
+"""The pool has no time-out: who waits for a connection, behind many others' requests, has not failed."""
 WATCH_CONNECTIONS: Final = 16
-"""Beside those of requests in flight: each watch holds its own."""
+"""Beside those of requests in flight: a watch holds its own for as long as it runs."""
 LEASE_CONNECTIONS: Final = 4
 """A lease's own: behind slow answers to others it would wait for a connection until it is lost."""
 NOT_PACKED: Final = {"Accept-Encoding": "identity"}

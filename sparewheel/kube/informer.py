@@ -6,17 +6,16 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from sparewheel.clock import Clock
+from sparewheel.kube.answers import read_object
 from sparewheel.kube.port import GoneError, Json, Keep, Key, Kube, KubeError, Resource
 
 FIRST_RETRY_SECONDS: Final = 0.5
 LAST_RETRY_SECONDS: Final = 10.0
-
-DECODER: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Informer:
         return _read(self._objects.get((namespace or "", name)))
 
     def objects(self) -> Iterator[Json]:
-        return (DECODER.decode(held) for held in list(self._objects.values()))
+        return (read_object(held) for held in list(self._objects.values()))
 
     async def run(self) -> None:
         """List and watch until cancelled. Failures are retried, later and later up to ten seconds."""
@@ -134,7 +133,7 @@ def key_of(body: Json) -> Key:
 
 
 def _read(held: bytes | None) -> Json | None:
-    return None if held is None else DECODER.decode(held)
+    return None if held is None else read_object(held)
 
 
 def _version(body: Json) -> str:

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 from sparewheel.api.gpu_host import GpuHost, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
-from sparewheel.api.names import LABEL_APP_INSTANCE, LABEL_APP_NAME, SLURMD_APP_NAME
 from sparewheel.api.remediation import JobRecord, NodeStage, ReplacementRecord
 from sparewheel.capacity.port import CapacityError
 from sparewheel.kube.port import POD, Kube, KubeError
@@ -57,8 +56,7 @@ async def reserve(slurm: Slurm, slurm_node: str, now: datetime) -> None:
 async def workers(kube: Kube, pool: GpuPool) -> list[PodView]:
     """The worker pods of a pool. Raises KubeError."""
     ref = pool.spec.node_set_ref
-    selector = {LABEL_APP_NAME: SLURMD_APP_NAME, LABEL_APP_INSTANCE: ref.name}
-    found = await kube.list(POD, ref.namespace, label_selector=selector)
+    found = await kube.list(POD, ref.namespace, label_selector=ref.worker_labels)
     return [pod_view(body) for body in found.items]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import pytest
@@ -67,94 +67,87 @@ class Result:
     message: str = ""
 
 
-@pytest.mark.looptime
-async def test_a_pool_is_reconciled_under_its_lease_and_the_lease_given_back() -> None:
-    world = World()
+@asynccontextmanager
+async def leading(world: World) -> AsyncGenerator[tuple[Controller, PoolLeases], None]:
+    """A controller that leads, and leases of another driver of its pools."""
     controller = world.controller()
     running = asyncio.create_task(controller.run())
     await until(controller.leading)
     leases = PoolLeases(world.kube, world.clock, SPACE, "me", "test")
-    looked: list[str] = []
-
-    async def reconcile(pool: str, check: object) -> Result:
-        looked.append(pool)
-        return Result(settled=len(looked) > 1)
-
-    pools = Pools(controller.state, leases, reconcile, check=lambda: None)
-    assert await pools.look("gpu") == 2.0, "not settled: soon again"
-    await asyncio.sleep(2)
-    assert await pools.look("gpu") == 60.0
-    await asyncio.sleep(1)
-    async with held(world.kube, "sparewheel-pool-gpu", SPACE, "pulumi", world.clock, version="test"):
-        await asyncio.sleep(10)
-        assert await pools.look("gpu") == 10.0, "somebody else drives"
-    assert len(looked) == 2
-    assert await pools.look("nothing") is None
+    yield controller, leases
     await leases.drop_all()
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
+
+
+@pytest.mark.looptime
+async def test_a_pool_is_reconciled_under_its_lease_and_the_lease_given_back() -> None:
+    world = World()
+    async with leading(world) as (controller, leases):
+        looked: list[str] = []
+
+        async def reconcile(pool: str, check: object) -> Result:
+            looked.append(pool)
+            return Result(settled=len(looked) > 1)
+
+        pools = Pools(controller.state, leases, reconcile, check=lambda: None)
+        assert await pools.look("gpu") == 2.0, "not settled: soon again"
+        await asyncio.sleep(2)
+        assert await pools.look("gpu") == 60.0
+        await asyncio.sleep(1)
+        async with held(world.kube, "sparewheel-pool-gpu", SPACE, "pulumi", world.clock, version="test"):
+            await asyncio.sleep(10)
+            assert await pools.look("gpu") == 10.0, "somebody else drives"
+        assert len(looked) == 2
+        assert await pools.look("nothing") is None
 
 
 @pytest.mark.looptime
 async def test_pools_whose_looks_take_long_are_looked_at_seldom() -> None:
     """All in turn take a tenth of the time at most, where nothing is to be done."""
     world = World()
-    controller = world.controller()
-    running = asyncio.create_task(controller.run())
-    await until(controller.leading)
-    controller.state.pools["other"] = controller.state.pools["gpu"]
-    leases = PoolLeases(world.kube, world.clock, SPACE, "me", "test")
+    async with leading(world) as (controller, leases):
+        controller.state.pools["other"] = controller.state.pools["gpu"]
 
-    pace = 15.0
+        pace = 15.0
 
-    async def reconcile(_pool: str, _check: object) -> Result:
-        await asyncio.sleep(pace)
-        return Result(settled=True)
+        async def reconcile(_pool: str, _check: object) -> Result:
+            await asyncio.sleep(pace)
+            return Result(settled=True)
 
-    pools = Pools(controller.state, leases, reconcile, check=lambda: None)
-    assert await pools.look("gpu") == pytest.approx(300, abs=1)
-    pace = 45.0
-    assert await pools.look("gpu") == LONGEST_REST_SECONDS, "a spare that fell ill is seen some time"
-    await leases.drop_all()
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
+        pools = Pools(controller.state, leases, reconcile, check=lambda: None)
+        assert await pools.look("gpu") == pytest.approx(300, abs=1)
+        pace = 45.0
+        assert await pools.look("gpu") == LONGEST_REST_SECONDS, "a spare that fell ill is seen some time"
 
 
 @pytest.mark.looptime
 async def test_few_pools_are_read_side_by_side_and_one_that_writes_makes_room() -> None:
     world = World()
-    controller = world.controller()
-    running = asyncio.create_task(controller.run())
-    await until(controller.leading)
-    names = [f"p-{number}" for number in range(TURNS + 2)]
-    controller.state.pools |= dict.fromkeys(names, controller.state.pools["gpu"])
-    begun, write, end = list[str](), asyncio.Event(), asyncio.Event()
+    async with leading(world) as (controller, leases):
+        names = [f"p-{number}" for number in range(TURNS + 2)]
+        controller.state.pools |= dict.fromkeys(names, controller.state.pools["gpu"])
+        begun, write, end = list[str](), asyncio.Event(), asyncio.Event()
 
-    async def reconcile(pool: str, check: Callable[[], None]) -> Result:
-        begun.append(pool)
-        await write.wait()
-        if pool == begun[0]:
-            check()
-        await end.wait()
-        return Result(settled=True)
+        async def reconcile(pool: str, check: Callable[[], None]) -> Result:
+            begun.append(pool)
+            await write.wait()
+            if pool == begun[0]:
+                check()
+            await end.wait()
+            return Result(settled=True)
 
-    leases = PoolLeases(world.kube, world.clock, SPACE, "me", "test")
-    pools = Pools(controller.state, leases, reconcile, check=lambda: None)
-    looks = [asyncio.create_task(pools.look(name)) for name in names]
-    await asyncio.sleep(5)
-    assert len(begun) == TURNS
-    write.set()
-    await asyncio.sleep(5)
-    assert len(begun) == TURNS + 1
-    end.set()
-    await asyncio.gather(*looks)
-    assert len(begun) == TURNS + 2
-    await leases.drop_all()
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
+        pools = Pools(controller.state, leases, reconcile, check=lambda: None)
+        looks = [asyncio.create_task(pools.look(name)) for name in names]
+        await asyncio.sleep(5)
+        assert len(begun) == TURNS
+        write.set()
+        await asyncio.sleep(5)
+        assert len(begun) == TURNS + 1
+        end.set()
+        await asyncio.gather(*looks)
+        assert len(begun) == TURNS + 2
 
 
 @pytest.mark.looptime
