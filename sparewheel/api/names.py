@@ -37,6 +37,8 @@ ANNOTATION_VETO: Final = LABEL_VETO
 # Annotations.
 ANNOTATION_REMEDIATION: Final = f"{GROUP}/remediation"
 """On a Node: name of the open Remediation that cordoned it."""
+ANNOTATION_OWNED: Final = f"{GROUP}/owned"
+"""On a Node, beside it: which of ``cordon`` and ``fault-taint`` that Remediation brought, and takes back."""
 ANNOTATION_INCARNATION: Final = f"{GROUP}/incarnation"
 ANNOTATION_KINDS: Final = f"{GROUP}/kinds"
 """On what the stack declares of our kinds: the version of the kinds that it was written by."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sparewheel.api.names import (
+    ANNOTATION_OWNED,
     ANNOTATION_REMEDIATION,
     ANNOTATION_REPLACE_REQUEST,
     SLINKY_NODE_CORDON_REASON,
@@ -33,7 +34,10 @@ async def cancel(world: World, name: str | None = None) -> None:
 def no_trace(world: World, node: str = "gpu-1") -> None:
     body = world.node(node)
     annotations = body["metadata"].get("annotations", {})
-    assert not {ANNOTATION_REMEDIATION, SLINKY_NODE_CORDON_REASON, ANNOTATION_REPLACE_REQUEST} & annotations.keys()
+    assert (
+        not {ANNOTATION_REMEDIATION, ANNOTATION_OWNED, SLINKY_NODE_CORDON_REASON, ANNOTATION_REPLACE_REQUEST}
+        & annotations.keys()
+    )
     taints: list[Json] = body["spec"].get("taints") or []
     assert TAINT_FAULT not in [taint["key"] for taint in taints]
     assert not body["spec"].get("unschedulable")

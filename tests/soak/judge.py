@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from sparewheel.api.names import (
+    ANNOTATION_OWNED,
     ANNOTATION_REMEDIATION,
     ANNOTATION_REPLACE_REQUEST,
     SLINKY_NODE_CORDON_REASON,
@@ -62,7 +63,12 @@ def _left_behind(world: SoakWorld) -> list[str]:
         annotations: dict[str, str] = body["metadata"].get("annotations") or {}
         listed: list[dict[str, str]] = body["spec"].get("taints") or []
         taints = {taint["key"] for taint in listed}
-        ours = {ANNOTATION_REMEDIATION, SLINKY_NODE_CORDON_REASON, ANNOTATION_REPLACE_REQUEST} & annotations.keys()
+        ours = {
+            ANNOTATION_REMEDIATION,
+            ANNOTATION_OWNED,
+            SLINKY_NODE_CORDON_REASON,
+            ANNOTATION_REPLACE_REQUEST,
+        } & annotations.keys()
         found += [f"node {name} still has annotation {one}" for one in sorted(ours)]
         found += [f"node {name} still has taint {TAINT_FAULT}"] if TAINT_FAULT in taints else []
         found += [f"node {name} is still cordoned"] if body["spec"].get("unschedulable") else []

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from sparewheel.api.names import ANNOTATION_REMEDIATION
 from sparewheel.api.remediation import Remediation, Trigger
+from sparewheel.remediation.decide.marks import marked
 from sparewheel.remediation.decide.observations import NodeView
-
-
-def marked(remediation: Remediation, node: NodeView) -> bool:
-    """Does the Node carry this incident's name?"""
-    return node.annotations.get(ANNOTATION_REMEDIATION) == remediation.metadata.name
 
 
 def about(remediation: Remediation, node: NodeView) -> bool:

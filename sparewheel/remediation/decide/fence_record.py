@@ -1,4 +1,4 @@
-"""The journal of a fence: which was chosen, and what the incident owns by it on the Node and in Slurm. Pure."""
+"""The journal of a fence: which was chosen, and what the incident owns by it in Slurm. Pure."""
 
 from __future__ import annotations
 
@@ -35,15 +35,6 @@ def fence_again(now: datetime) -> Change:
         new.fence, new.jobs_listed_at = FenceKind.UNDECIDED, None
         new.recovered_at, new.recovered_why = None, ""
         new.stage = current_stage(new)
-        return new
-
-    return change
-
-
-def own_cordon(*, cordon: bool, taint: bool) -> Change:
-    def change(status: RemediationStatus) -> RemediationStatus:
-        new = copy(status)
-        new.owned.cordon, new.owned.fault_taint = cordon, taint
         return new
 
     return change

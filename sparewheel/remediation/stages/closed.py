@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparewheel.api.faults import Action
 from sparewheel.api.names import (
     ANNOTATION_NODE_ACTION,
+    ANNOTATION_OWNED,
     ANNOTATION_REMEDIATION,
     ANNOTATION_REPLACE_REQUEST,
     SLINKY_NODE_CORDON_REASON,
@@ -14,11 +15,11 @@ from sparewheel.api.node_action import to_annotation
 from sparewheel.api.remediation import NodeStage, Outcome, Trigger
 from sparewheel.capacity.claims import ON_THE_WAY, owner_of
 from sparewheel.kube.port import NODE, ConflictError, Json, NotFoundError
-from sparewheel.remediation.decide.anew import marked
 from sparewheel.remediation.decide.cancel import CallOff, called_off
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_CLOSED, EVENT_WAITING
 from sparewheel.remediation.decide.ladder import request_of
+from sparewheel.remediation.decide.marks import mark_of, marked
 from sparewheel.remediation.decide.observations import NodeView
 from sparewheel.remediation.decide.record import close, drop_spare, ended, recovered, started
 from sparewheel.remediation.decide.rung_words import rungs_ahead
@@ -116,7 +117,8 @@ async def dry_run(incident: Incident) -> bool:
 
 
 async def stand_down(incident: Incident, why: str) -> bool:
-    """Nothing was done yet, and nothing needs to be."""
+    """Nothing needs to be done; nothing was, but for a cordon of a controller that died before the record said so."""
+    await _unmark_node(incident)
     return await _end(incident, Outcome.CANCELLED, f"Called off: {why}.")
 
 
@@ -232,14 +234,14 @@ def _unmark_patch(incident: Incident, body: Json) -> Json:
         annotations[ANNOTATION_REPLACE_REQUEST] = None
     if not marked(incident.record, node):
         return {"metadata": {"resourceVersion": body["metadata"]["resourceVersion"], "annotations": annotations}}
-    annotations[ANNOTATION_REMEDIATION] = None
+    annotations[ANNOTATION_REMEDIATION] = annotations[ANNOTATION_OWNED] = None
     present: Json = body["metadata"].get("annotations") or {}
     if present.get(SLINKY_NODE_CORDON_REASON) == cordon_reason(incident.record):
         annotations[SLINKY_NODE_CORDON_REASON] = None
     if present.get(ANNOTATION_NODE_ACTION) in _requests(incident):
         annotations[ANNOTATION_NODE_ACTION] = None
     taints: list[Json] = body["spec"].get("taints") or []
-    ours = incident.record.status.owned
+    ours = mark_of(incident.record, node)
     kept = [taint for taint in taints if not (ours.fault_taint and taint["key"] == TAINT_FAULT)]
     spec: Json = {"taints": kept}
     if ours.cordon:

@@ -6,6 +6,7 @@ import re
 
 from sparewheel.api.faults import Action
 from sparewheel.api.names import (
+    ANNOTATION_OWNED,
     ANNOTATION_REMEDIATION,
     SLINKY_NODE_CORDON_REASON,
     TAINT_FAULT,
@@ -14,12 +15,13 @@ from sparewheel.api.remediation import FenceKind, NodeStage, RemediationStatus, 
 from sparewheel.api.remediation_policy import RemediationPolicyStatus
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import NODE, ConflictError, Json
-from sparewheel.remediation.decide.anew import about, marked
+from sparewheel.remediation.decide.anew import about
 from sparewheel.remediation.decide.breaker import one_too_many, opened, opening_event
 from sparewheel.remediation.decide.events import EVENT_HELD, EVENT_WORSE
-from sparewheel.remediation.decide.fence_record import fence_again, fence_decided, own_cordon, own_slurm
+from sparewheel.remediation.decide.fence_record import fence_again, fence_decided, own_slurm
 from sparewheel.remediation.decide.job_records import list_jobs, put_job
 from sparewheel.remediation.decide.jobs import only_hit, struck, victims
+from sparewheel.remediation.decide.marks import Mark, mark_to_write, marked, owned
 from sparewheel.remediation.decide.observations import SlurmNodeView, Unknown
 from sparewheel.remediation.decide.record import Change, begin, chain, end, ended, remark, started
 from sparewheel.remediation.decide.sentences import cordon_reason, fault_words
@@ -49,7 +51,7 @@ async def is_done(incident: Incident) -> bool:
 
 
 async def act(incident: Incident) -> bool:
-    """Cordon, then strike. Each half is journalled before it is done and is safe to do again."""
+    """Cordon, then strike. The cordon is its own journal, the strike is journalled before; each is safe to do again."""
     refused = await precondition(incident)
     if refused:
         raise PreconditionError(f"{incident.name} may not be fenced: {refused}")
@@ -92,11 +94,15 @@ async def again(incident: Incident) -> bool:
 async def cordon_anew(incident: Incident) -> bool:
     """The same host under another uid: nothing new may run on it either."""
     await cordon(incident, anew=True)
+    await incident.journal.flush()
     return True
 
 
 async def cordon(incident: Incident, *, anew: bool = False) -> None:
-    """Cordon, reason, taint and our name in one compare-and-swap. ``anew``: the Node may have another uid by now."""
+    """Cordon, reason, taint and our mark in one compare-and-swap; the record takes it over with its next update.
+
+    ``anew``: the Node may have another uid by now.
+    """
     kube, spec = incident.ports.kube, incident.record.spec
     known = None if incident.record.status.owned.cordon else incident.ports.fleet.node_body(spec.node)
     for _ in range(_TRIES):
@@ -104,23 +110,22 @@ async def cordon(incident: Incident, *, anew: bool = False) -> None:
         node = node_view(body)
         if not anew and not about(incident.record, node):
             raise PreconditionError(f"{incident.name}: Node {node.name} is another incarnation now")
-        ours_already = marked(incident.record, node)
-        if ours_already and node.unschedulable and TAINT_FAULT in node.taints:
-            return
-        ours = not node.unschedulable or ours_already
-        await incident.update(own_cordon(cordon=ours, taint=TAINT_FAULT not in node.taints or ours_already))
-        try:
-            await kube.merge_patch(NODE, spec.node, _cordon_patch(incident, body, ours=ours))
-        except ConflictError:
-            continue
+        mark, done = mark_to_write(incident.record, node), node.unschedulable and TAINT_FAULT in node.taints
+        if not (done and marked(incident.record, node)):
+            incident.lead()
+            try:
+                await kube.merge_patch(NODE, spec.node, _cordon_patch(incident, body, mark))
+            except ConflictError:
+                continue
+        incident.stage(owned(mark))
         return
     raise ConflictError(f"cordon Node {spec.node}: written by others {_TRIES} times in a row")
 
 
-def _cordon_patch(incident: Incident, body: Json, *, ours: bool) -> Json:
-    annotations = {ANNOTATION_REMEDIATION: incident.name}
+def _cordon_patch(incident: Incident, body: Json, mark: Mark) -> Json:
+    annotations = {ANNOTATION_REMEDIATION: incident.name, ANNOTATION_OWNED: mark.text}
     present: Json = body["metadata"].get("annotations") or {}
-    if ours or SLINKY_NODE_CORDON_REASON not in present:
+    if mark.cordon or SLINKY_NODE_CORDON_REASON not in present:
         annotations[SLINKY_NODE_CORDON_REASON] = cordon_reason(incident.record)
     before: list[Json] = body["spec"].get("taints") or []
     taints = [taint for taint in before if taint["key"] != TAINT_FAULT]
