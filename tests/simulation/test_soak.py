@@ -11,6 +11,8 @@ from tests.soak.player import play
 from tests.soak.schedule import Event, Schedule, Shape, make_schedule
 from tests.soak.shrink import shrink
 from tests.soak.summary import Summary
+from tests.soak.throughput import play_load
+from tests.support import timeloop
 
 FOUND = sorted((Path(__file__).parent.parent / "soak" / "found").glob("*.json"))
 SEEDS, EACH = 12, 4
@@ -28,6 +30,12 @@ def test_what_was_found_once(path: Path) -> None:
     result = play(Schedule.from_json(path.read_text()))
     assert not result.wrongs, f"{result.schedule}\n" + "\n".join(result.wrongs)
     assert result.incidents, "it is about something"
+
+
+def test_reports_by_the_thousand_while_gpus_break_and_are_healed() -> None:
+    load, wrongs = timeloop.run(play_load(8_000, 0))
+    assert load.sent == 8_000
+    assert not wrongs, "\n".join(wrongs)
 
 
 def test_the_same_seed_is_the_same_play() -> None:

@@ -19,7 +19,8 @@ from sparewheel.remediation.decide.breaker import closed
 from sparewheel.remediation.decide.record import is_open
 from tests.soak import happen, judge
 from tests.soak.schedule import Event, Schedule
-from tests.soak.wire import Chaos, Wire
+from tests.soak.watched import watched_controller
+from tests.soak.wire import Chaos
 from tests.soak.witness import Witness
 from tests.soak.world import JumpingClock, SoakWorld
 from tests.support import timeloop
@@ -107,20 +108,13 @@ class Player:
     # ------------------------------------------------------------------ controllers
     def _start(self, seat: Seat) -> None:
         seat.life, seat.lives = Life(), seat.lives + 1
-
-        def wire(target: object, port: str) -> Any:
-            return Wire(target, port, self.chaos, seat.life, self.witness.seen)
-
-        world, identity = self.world, f"{seat.name}-{seat.lives}"
-        seat.controller = Controller(
-            wire(world.kube, "kube"),
-            wire(world.slurm, "slurm"),
-            wire(world.capacity, "capacity"),
-            wire(world.receiver, "notify"),
-            seat.clock,
-            NAMESPACE,
-            identity,
-            version="test",
+        seat.controller = watched_controller(
+            self.world,
+            self.witness,
+            f"{seat.name}-{seat.lives}",
+            clock=seat.clock,
+            life=seat.life,
+            chaos=self.chaos,
         )
         seat.task = asyncio.create_task(seat.controller.run())
 

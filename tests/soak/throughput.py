@@ -10,14 +10,16 @@ from datetime import timedelta
 from random import Random
 
 from sparewheel.api.base import format_time
-from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import Outcome
 from sparewheel.kube.port import NODE_HEALTH, Json
-from sparewheel.remediation.controller.loop import Controller
 from tests.soak import happen, judge
 from tests.soak.schedule import Event, Shape
+from tests.soak.watched import watched_controller
+from tests.soak.wire import Chaos
+from tests.soak.witness import Witness
 from tests.soak.world import SoakWorld
 from tests.support import timeloop
+from tests.support.mortal import Life
 
 NODES = 40
 SPARES = 8
@@ -75,12 +77,11 @@ def _mild(now: str, count: int) -> Json:
     }
 
 
-async def _play(events: int, seed: int) -> tuple[Load, list[str]]:
+async def play_load(events: int, seed: int) -> tuple[Load, list[str]]:
     world = SoakWorld.of(Shape(replicas=NODES, spares=SPARES, at_once=4, max_fenced_nodes=SPARES))
     load = Load(world, Random(seed))
-    controller = Controller(
-        world.kube, world.slurm, world.capacity, world.receiver, world.clock, NAMESPACE, "one", version="test"
-    )
+    witness = Witness(world, clocks_right=True)
+    controller = watched_controller(world, witness, "one", clock=world.clock, life=Life(), chaos=Chaos(seed))
     tasks = [asyncio.create_task(world.run()), asyncio.create_task(controller.run())]
     while len(world.slurm.node_table) < NODES or not controller.leading():  # noqa: ASYNC110 - the world has no event
         await asyncio.sleep(0.25)
@@ -113,7 +114,7 @@ async def _end(world: SoakWorld) -> list[str]:
 def measure(events: int, seed: int) -> int:
     """Prints events per second, over all and in the slowest window, and what memory grew by."""
     begun, cpu, memory = time.perf_counter(), time.process_time(), _memory_mb()
-    load, wrongs = timeloop.run(_play(events, seed))
+    load, wrongs = timeloop.run(play_load(events, seed))
     seconds, busy = time.perf_counter() - begun, time.process_time() - cpu
     print(f"{load.sent} events in {seconds:.1f} s ({busy:.1f} s CPU): {load.sent / seconds:.0f} events/s")
     if load.windows:
