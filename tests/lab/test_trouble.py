@@ -24,6 +24,7 @@ from tests.lab.trouble import (
     paused,
     store_full,
     unplugged,
+    written_down,
 )
 
 pytestmark = [
@@ -78,6 +79,7 @@ def test_the_struck_node_is_cut_off_from_the_network(platform: Platform) -> None
 
 def test_slurmctld_is_killed(platform: Platform) -> None:
     job, (_, node) = platform.running(SAVE_SECONDS=2)
+    written_down(platform, job)
     platform.inject(node)
     assert kill_processes(platform, "sys-1", b"slurmctld ")
     gone_on(platform, job, node, platform.incident(node).metadata.name)

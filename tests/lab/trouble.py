@@ -76,6 +76,13 @@ def kill_processes(platform: Platform, host: str, words: bytes) -> int:
     return len(found)
 
 
+def written_down(platform: Platform, job: int) -> None:
+    """slurmctld saves its jobs some seconds late: killed before that, it forgets one that runs already."""
+    path = platform.paths.common / "slurmctld" / "job_state"
+    began = datetime.fromisoformat(platform.await_event(job, "first_step", 0)["time"]).timestamp()
+    eventually(lambda: path.stat().st_mtime > began, 60, lambda: f"{path.name} is of {path.stat().st_mtime}")
+
+
 @contextmanager
 def paused(platform: Platform, unit: str) -> Iterator[None]:
     """The daemon stands still: connections are taken and nothing is answered."""
