@@ -17,11 +17,11 @@ from lab.paths import paths_from_environment
 RUNS = 5
 
 
-def figures_of(told: Runs, bite: str, *, warm: bool) -> dict[str, float]:
+def figures_of(told: Runs, bite: str, *, cold: bool) -> dict[str, float]:
     """By name; empty where no job took a new step."""
     if not told.seconds:
         return {}
-    name = "_".join([*(["warm"] if warm else []), *([bite] if bite != "crash" else []), "first_step"])
+    name = "_".join([*(["cold"] if cold else []), *([bite] if bite != "crash" else []), "first_step"])
     return {
         f"{name}_median_seconds": statistics.median(told.seconds),
         f"{name}_worst_seconds": max(told.seconds),
@@ -35,13 +35,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.first_step", description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--bite", choices=["crash", "hang", "silent"], default="crash")
-    parser.add_argument("--warm", action="store_true", help="a worker stands by on the spare")
+    parser.add_argument("--cold", action="store_true", help="the spare is outside the cluster and has to join")
     options = parser.parse_args()
     try:
-        told = tell(paths_from_environment(), options.runs, options.bite, warm=options.warm)
+        told = tell(paths_from_environment(), options.runs, options.bite, warm=not options.cold)
     except ERRORS as error:
         sys.exit(f"error: {error}")
-    figures = figures_of(told, options.bite, warm=options.warm)
+    figures = figures_of(told, options.bite, cold=options.cold)
     keep(figures)
     show(figures)
     if told.failed:

@@ -4,7 +4,8 @@ Both run on this machine's data centre, one after the other: same job, same thre
 batch script, no rival. ``ratio_vs_plain_slurm`` is plain's time to the job's first new step by ours, both whole: with
 what the job itself needs to save and to start.
 
-Ours: as the stack's file says. Two hosts serve, the third is a cold spare outside the cluster, which has to join.
+Ours: as a stack has it by default. Two hosts serve, the third is a warm spare: in Slurm, behind a reservation. With
+``--cold`` it is outside the cluster and has to join.
 Plain: all three serve, so the third is idle and registered, which is better than ours has it; no controller of ours
 runs. Slurm goes by its own defaults: SlurmdTimeout 300 s, SchedulerParameters (requeue_delay, sched_interval,
 bf_interval), KillWait and ReturnToService as Slurm has them, no expedited requeue and no submit filter. The job says
@@ -195,31 +196,34 @@ def _log_in(alice: Researcher) -> None:
     await_(f"{alice.name} can log in", START_SECONDS, copied, LOOK_SECONDS)
 
 
-def measure(paths: Paths, limit_seconds: float, told: Path) -> dict[str, float]:
+def measure(paths: Paths, limit_seconds: float, told: Path, *, cold: bool) -> dict[str, float]:
     alice = Researcher(paths, "alice")
     _go_on_where_one_was_killed(paths)
-    stage(paths)
+    stage(paths, warm=not cold)
     with receiver(MACHINE_IP, ONCALL_PORT, told):
-        note("ours: two hosts serve, one is a cold spare")
+        note(f"ours: two hosts serve, one is a {'cold' if cold else 'warm'} spare")
         ours = struck(paths, alice, limit_seconds)
         note("plain Slurm: three hosts serve, one of them idle")
         with plain(paths):
             theirs = struck(paths, alice, limit_seconds)
+    prefix = "cold_" if cold else ""
     return {
-        **figures_of("ours", ours),
+        **figures_of(f"{prefix}ours", ours),
         **figures_of("plain_slurm", theirs),
-        "ratio_vs_plain_slurm": ratio(theirs, ours),
+        f"{prefix}ratio_vs_plain_slurm": ratio(theirs, ours),
     }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.plain_slurm", description=__doc__)
     parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help="seconds to wait for a first new step")
-    limit_seconds: float = parser.parse_args().limit
+    parser.add_argument("--cold", action="store_true", help="ours with a spare that has to join")
+    options = parser.parse_args()
+    limit_seconds: float = options.limit
     paths = paths_from_environment()
     KEPT.parent.mkdir(parents=True, exist_ok=True)
     try:
-        figures = measure(paths, limit_seconds, KEPT.parent / "told.jsonl")
+        figures = measure(paths, limit_seconds, KEPT.parent / "told.jsonl", cold=options.cold)
         keep(figures)
         show(figures)
         stage(paths)

@@ -56,7 +56,7 @@ def pool_spec(pool: Pool, grace_seconds: int, *, dry_run: bool) -> GpuPoolSpec:
         node_lost_seconds=pool.node_lost_seconds,
         node_removed_seconds=pool.node_removed_seconds,
         drain_deadline_seconds=pool.drain_deadline_seconds,
-        warm_spares=pool.warm_spares,
+        warm_spares=pool.keeps_warm_spares,
         spare_test=_spare_test(pool),
         dry_run=pool.dry_run or dry_run,
         fault_policies=fault_policies(pool.fault_overrides),
@@ -76,7 +76,7 @@ def wire(spec: GpuPoolSpec, node_pool_id: pulumi.Input[str] | None = None) -> di
 def _spare_test(pool: Pool) -> SpareTestRule | None:
     """None where there is nothing to be tested."""
     rule = pool.spare_test
-    if not rule.enabled or not (pool.warm_spares or rule.cold):
+    if not rule.enabled or not (pool.keeps_warm_spares or rule.cold):
         return None
     return SpareTestRule(**rule.model_dump())
 
@@ -92,9 +92,10 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
         limits["cpu"] = pool.cpus
     if pool.memory is not None:
         limits["memory"] = pool.memory
+    registers = REGISTERS_DRAINED if pool.keeps_warm_spares else ()
     return {
         "controllerRef": {"name": SLURM},
-        "replicas": pool.size + (pool.spares if pool.warm_spares else 0),
+        "replicas": pool.size + (pool.spares if pool.keeps_warm_spares else 0),
         "slurmd": container(
             images,
             images.slurmd,
@@ -108,7 +109,7 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
         ),
         "logfile": container(images, images.base),
         "partition": {"enabled": True, "config": pool.partition.config()},
-        "extraConf": " ".join([f"Gres=gpu:{pool.gpus_per_node}", *(REGISTERS_DRAINED if pool.warm_spares else ())]),
+        "extraConf": " ".join([f"Gres=gpu:{pool.gpus_per_node}", *registers]),
         "template": {
             "metadata": {"labels": dict(pool.worker_labels)},
             "spec": {
@@ -128,7 +129,7 @@ def node_set_spec(pool: Pool, images: Images, grace_seconds: int) -> dict[str, A
 def _where(pool: Pool) -> dict[str, Any]:
     """Nodes that a worker may run on: those that serve, and warm spares that passed their checks."""
     gpus = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
-    if not pool.warm_spares:
+    if not pool.keeps_warm_spares:
         selector = {LABEL_POOL: pool.name, LABEL_ROLE: ROLE_ACTIVE, **pool.node_selector}
         return {"nodeSelector": selector, "tolerations": [gpus]}
     roles = {"key": LABEL_ROLE, "operator": "In", "values": [ROLE_ACTIVE, ROLE_SPARE]}

@@ -30,8 +30,8 @@ STACK = "lab"
 ONCALL_URL = f"http://{MACHINE_IP}:{ONCALL_PORT}/hook"
 DISKS = ("home", "slurmctld", "mariadb")
 """Folders on the common disk that the stack's file names; a file server's would be there as well."""
-WARM = "warm-spares"
-"""A file of this name beside the filled-in config: its pools keep warm spares."""
+COLD = "cold-spares"
+"""A file of this name beside the filled-in config: its pools keep cold spares, not warm ones as by default."""
 ALL_SERVE = "all-serve"
 """Likewise: every host of its pools serves, and none is a spare."""
 Document = dict[str, Any]
@@ -71,7 +71,7 @@ def config_file(paths: Paths) -> Path:
 def choose(paths: Paths, *, warm_spares: bool, all_serve: bool = False) -> None:
     """How the pools keep spares, from the next `up` on; remembered in the data centre's state."""
     folder(paths).mkdir(parents=True, exist_ok=True)
-    for name, wanted in ((WARM, warm_spares), (ALL_SERVE, all_serve)):
+    for name, wanted in ((COLD, not warm_spares), (ALL_SERVE, all_serve)):
         mark = folder(paths) / name
         if wanted:
             mark.touch()
@@ -82,8 +82,8 @@ def choose(paths: Paths, *, warm_spares: bool, all_serve: bool = False) -> None:
 def spares_as_chosen(config: Document, chosen: Path) -> None:
     """What the marks in the folder ``chosen`` say of the pools' spares."""
     for pool in config["sparewheel:pools"]:
-        if (chosen / WARM).exists():
-            pool["warm_spares"] = True
+        if (chosen / COLD).exists():
+            pool["warm_spares"] = False
         if (chosen / ALL_SERVE).exists():
             pool["size"], pool["spares"] = pool["size"] + pool.get("spares", 0), 0
 

@@ -90,7 +90,9 @@ class Pool(Area):
     memory: Bytes | None = Field(default=None, description="memory of a worker, such as 1500Gi")
     partition: Partition = Partition()
     driver: Driver = Driver.ANY
-    warm_spares: bool = Field(default=False, description="spares run a worker, behind a Slurm reservation")
+    warm_spares: bool | None = Field(
+        default=None, description="spares run a worker, behind a Slurm reservation; false: they join when needed"
+    )
     spare_test: SpareTestConfig = SpareTestConfig()
     replace: list[HostName] = Field(default_factory=list[str], description="hosts that you want replaced")
     max_concurrent_replacements: int = Field(default=1, ge=1)
@@ -119,6 +121,11 @@ class Pool(Area):
     worker_labels: dict[LabelKey, LabelValue] = Field(
         default_factory=dict[str, str], description="labels on the worker pods"
     )
+
+    @property
+    def keeps_warm_spares(self) -> bool:
+        """Unless the stack says so a pool without spares is as one with cold ones: its workers register in service."""
+        return self.spares > 0 if self.warm_spares is None else self.warm_spares
 
     @model_validator(mode="before")
     @classmethod

@@ -39,7 +39,7 @@ out = Console()
 ERRORS = (StoryError, ResearcherError, stack.StackError, CommandError, NotHealthyError, ToolchainError, OSError)
 
 
-def stage(paths: Paths, *, warm: bool = False, all_serve: bool = False) -> None:
+def stage(paths: Paths, *, warm: bool = True, all_serve: bool = False) -> None:
     """A healthy platform: the data centre up, the stack on it, the hosts of an earlier story repaired."""
     ensure_images(paths)
     DataCentre(paths).up()
@@ -102,19 +102,19 @@ def main(
     runs: Annotated[int, typer.Option(min=1, help="how often, for a median and a worst")] = 1,
     bite: Annotated[Literal["crash", "hang", "silent"], typer.Option(help="what the fault does to the rank")] = "crash",
     *,
-    warm: Annotated[bool, typer.Option("--warm", help="a worker stands by on the spare")] = False,
+    cold: Annotated[bool, typer.Option("--cold", help="the spare is outside the cluster and has to join")] = False,
 ) -> None:
     """A GPU dies; the training goes on."""
     paths = paths_from_environment()
     try:
-        told = tell(paths, runs, bite, warm=warm)
+        told = tell(paths, runs, bite, warm=not cold)
     except KeyboardInterrupt:
         note("stopping: everything is taken down; run it again to start anew")
         DataCentre(paths).down()
         raise typer.Exit(130) from None
     except ERRORS as error:
         sys.exit(f"error: {error}")
-    for line in figures(told, f"{bite}, warm spares" if warm else bite):
+    for line in figures(told, f"{bite}, cold spares" if cold else bite):
         out.print(line, highlight=False, soft_wrap=True)
     if told.failed:
         sys.exit("\n".join(["the demo did not keep its promise:", *told.failed]))

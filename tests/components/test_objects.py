@@ -17,16 +17,16 @@ def test_a_worker_outlives_its_jobs_grace(run_stack: Run, raw: dict[str, Any]) -
     assert pod["terminationGracePeriodSeconds"] > 45
 
 
-def test_a_worker_goes_to_active_nodes_of_its_pool_only(run_stack: Run, raw: dict[str, Any]) -> None:
+def test_with_cold_spares_a_worker_goes_to_active_nodes_of_its_pool_only(run_stack: Run, raw: dict[str, Any]) -> None:
+    raw["pools"][0]["warm_spares"] = False
     pod = run_stack(raw).one(":NodeSet").inputs["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"sparewheel.dev/pool": "gpu", "sparewheel.dev/role": "active"}
     assert not any(t["key"].startswith("sparewheel.dev/") for t in pod["tolerations"])
 
 
-def test_with_warm_spares_there_is_a_worker_for_each_spare_and_all_register_drained(
+def test_a_stack_that_says_nothing_has_a_worker_for_each_spare_and_all_register_drained(
     run_stack: Run, raw: dict[str, Any]
 ) -> None:
-    raw["pools"][0]["warm_spares"] = True
     size, spares = raw["pools"][0]["size"], raw["pools"][0]["spares"]
     assert spares > 0
     stack = run_stack(raw)
@@ -44,11 +44,32 @@ def test_with_warm_spares_there_is_a_worker_for_each_spare_and_all_register_drai
     assert (pool["size"], pool["spares"], pool["warmSpares"]) == (size, spares, True)
 
 
+@pytest.mark.parametrize(
+    ("spares", "asked", "kept"),
+    [
+        (1, {}, True),
+        (0, {}, False),
+        (1, {"warm_spares": False}, False),
+        (1, {"warm_spares": True}, True),
+        (0, {"warm_spares": True}, True),  # workers need not be made again once there is a spare
+    ],
+)
+def test_spares_are_warm_where_there_are_any_and_the_stack_says_nothing_else(
+    run_stack: Run, raw: dict[str, Any], spares: int, asked: dict[str, bool], *, kept: bool
+) -> None:
+    raw["pools"][0] |= {"spares": spares, **asked}
+    stack = run_stack(raw)
+    assert stack.one(":GpuPool").inputs["spec"]["warmSpares"] is kept
+    node_set = stack.one(":NodeSet").inputs["spec"]
+    assert node_set["replicas"] == raw["pools"][0]["size"] + (spares if kept else 0)
+    assert ("State=DRAIN" in node_set["extraConf"]) == kept, "without warm spares a worker waits for no controller"
+
+
 def test_a_worker_has_the_nodes_gpus(run_stack: Run, raw: dict[str, Any]) -> None:
     raw["pools"][0]["gpus_per_node"] = 4
     node_set = run_stack(raw).one(":NodeSet").inputs["spec"]
     assert node_set["slurmd"]["resources"]["limits"]["nvidia.com/gpu"] == 4
-    assert node_set["extraConf"] == "Gres=gpu:4"
+    assert node_set["extraConf"].split(" ")[0] == "Gres=gpu:4"
 
 
 def test_an_agent_stays_on_a_tainted_node(run_stack: Run, raw: dict[str, Any]) -> None:

@@ -113,11 +113,13 @@ def test_what_was_chosen_of_the_spares_holds_until_it_is_chosen_anew(config: dic
         chosen = copy.deepcopy(config)
         stack.spares_as_chosen(chosen, stack.folder(paths))
         found = read(chosen).pools[0]
-        return found.size, found.spares, found.warm_spares
+        return found.size, found.spares, found.keeps_warm_spares
 
+    assert pool() == (2, 1, True), "as every stack that says nothing"
+    stack.choose(paths, warm_spares=True, all_serve=True)
+    assert pool() == (3, 0, False), "plain Slurm's workers wait for no controller of ours"
+    stack.choose(paths, warm_spares=False)
     assert pool() == (2, 1, False)
-    stack.choose(paths, warm_spares=False, all_serve=True)
-    assert pool() == (3, 0, False)
     stack.choose(paths, warm_spares=True)
     assert pool() == (2, 1, True)
 

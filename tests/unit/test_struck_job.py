@@ -97,12 +97,12 @@ def test_the_ratio_is_of_the_whole_times_and_asks_for_both() -> None:
 
 def test_the_median_of_several_stories() -> None:
     told = Runs(seconds=[12.0, 20.0, 13.0], platform=[3.0, 5.0, 4.0])
-    assert first_step_figures(told, "crash", warm=False) == {
+    assert first_step_figures(told, "crash", cold=False) == {
         "first_step_median_seconds": 13.0,
         "first_step_worst_seconds": 20.0,
         "first_step_runs": 3.0,
         "first_step_platform_median_seconds": 4.0,
         "first_step_platform_worst_seconds": 5.0,
     }
-    assert "warm_hang_first_step_median_seconds" in first_step_figures(told, "hang", warm=True)
-    assert first_step_figures(Runs(), "crash", warm=False) == {}
+    assert "cold_hang_first_step_median_seconds" in first_step_figures(told, "hang", cold=True)
+    assert first_step_figures(Runs(), "crash", cold=False) == {}
