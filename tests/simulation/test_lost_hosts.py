@@ -6,7 +6,7 @@ import asyncio
 
 from sparewheel.kube.port import UnavailableError
 from tests.support.job_reports import reported_attempt
-from tests.support.play import healed, playing, training, waits_for
+from tests.support.play import healed, playing, ready, training, waits_for
 from tests.support.world import World, until
 
 
@@ -20,6 +20,22 @@ async def test_a_lost_host_that_is_off_is_replaced_without_waiting_for_the_grace
         await healed(world, 60)
         await until(lambda: reported_attempt(job) == 1)
         assert all("power_off=False" in what for verb, what in world.capacity.log if verb == "prove_off")
+
+
+async def test_a_lost_hosts_job_has_the_warm_spare_once_the_survivor_has_saved() -> None:
+    """Nobody there can say any more that its ranks have ended: nothing of theirs is waited for."""
+    world = World(grace_seconds=100, warm=True)
+    async with playing(world):
+        await ready(world)
+        job = await training(world, save_seconds=3.0)
+        world.lose("gpu-1", power="off")
+        await until(lambda: bool(world.records()), 90)
+        await until(lambda: reported_attempt(job) == 1)
+        record = world.record().status
+        assert record.owned.slurm_struck_at is not None
+        assert (world.clock.now() - record.owned.slurm_struck_at).total_seconds() < 3.0 + 1.5 + 1.0
+        assert record.replacement.spare_slurm_node in job.nodes
+        await healed(world, 60)
 
 
 async def test_a_lost_host_that_is_on_is_given_the_grace_and_then_switched_off() -> None:
