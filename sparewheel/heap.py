@@ -8,7 +8,7 @@ from typing import Final
 
 from sparewheel.clock import Clock
 
-EVERY_SECONDS: Final = 10.0
+EVERY_SECONDS: Final = 3.0
 
 
 def glibc_trim() -> Callable[[], None]:

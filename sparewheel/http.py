@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio.sslproto
 import ssl
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import httpx
 
 if TYPE_CHECKING:
     from httpx_aiohttp import AiohttpTransport
+
+TLS_BUFFER_BYTES: Final = 64 * 1024
+"""asyncio holds one for each connection, of 256 KB by itself, and OpenSSL as much again: in a storm there are fifty."""
 
 
 def connections(tls: ssl.SSLContext | bool, most: int) -> httpx.AsyncBaseTransport:
@@ -29,6 +33,7 @@ def _transport() -> type[AiohttpTransport]:
     from httpx_aiohttp import AiohttpTransport
     from httpx_aiohttp.transport import AIOHTTP_EXC_MAP
 
+    asyncio.sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
     errors = cast("dict[type[Exception], type[httpx.HTTPError]]", AIOHTTP_EXC_MAP)
     errors.setdefault(aiohttp.ClientError, httpx.TransportError)
     return AiohttpTransport

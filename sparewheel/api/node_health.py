@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from sparewheel.api.base import ApiModel, ApiObject, Time
 from sparewheel.api.enums import NodeActionKind, NodeActionState
@@ -12,6 +12,8 @@ from sparewheel.api.faults import Fault
 
 
 class DeviceCount(ApiModel):
+    model_config = ConfigDict(frozen=True)
+
     expected: int = Field(default=0, ge=0)
     seen: int | None = Field(default=None, ge=0)
     """None: could not be evaluated. Never read as healthy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sparewheel.api.base import ObjectMeta
+from sparewheel.api.base import ObjectMeta, lean
 from sparewheel.api.gpu_host import GpuHost, GpuHostSpec, GpuHostStatus, HostPhase
 from sparewheel.api.gpu_pool import GpuPool
 from sparewheel.api.names import (
@@ -40,7 +40,7 @@ async def read_host(kube: Kube, namespace: str, name: str) -> GpuHost:
 async def hosts_of(kube: Kube, namespace: str, pool: str) -> list[GpuHost]:
     """The pool's hosts by name. Several pools may share the namespace."""
     listing = await kube.list(GPU_HOST, namespace, {LABEL_POOL: pool})
-    found = [host for host in map(GpuHost.from_wire, listing.items) if host.spec.pool == pool]
+    found = [lean(host) for host in map(GpuHost.from_wire, listing.items) if host.spec.pool == pool]
     return sorted(found, key=lambda host: host.metadata.name)
 
 

@@ -129,7 +129,7 @@ class Informer:
 
 
 def key_of(body: Json) -> Key:
-    return sys.intern(str(body["metadata"].get("namespace") or "")), str(body["metadata"]["name"])
+    return sys.intern(str(body["metadata"].get("namespace") or "")), sys.intern(str(body["metadata"]["name"]))
 
 
 def _read(held: bytes | None) -> Json | None:

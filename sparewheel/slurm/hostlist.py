@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,7 +12,7 @@ _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?\Z")
 
 def expand(text: str) -> tuple[str, ...]:
     """Names in ``text``, in order; leading zeros are kept. ValueError says what can't be read."""
-    return tuple(name for part in _split(text) for name in _names(part))
+    return tuple(sys.intern(name) for part in _split(text) for name in _names(part))
 
 
 def _split(text: str) -> Iterator[str]:

@@ -54,6 +54,7 @@ class Shared(Generic[T]):
             ended = loop.time()
             rest = min(self.longest_rest_seconds, self.rest * (ended - started))
             self._may_ask_at = ended + max(self.least_rest_seconds, rest)
+            self._running = None  # its answer is held by those who asked alone
 
 
 def _looked_at(task: asyncio.Task[T]) -> None:

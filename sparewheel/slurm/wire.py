@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -44,6 +46,17 @@ def moment(value: Numeric) -> datetime | None:
     return datetime.fromtimestamp(number, UTC) if number else None
 
 
+@lru_cache(maxsize=256)
+def _states(names: tuple[str, ...]) -> frozenset[str]:
+    """Of ten thousand nodes most are in one of a few states; each stands once."""
+    return frozenset(name.upper() for name in names)
+
+
+@lru_cache(maxsize=256)
+def _once(names: tuple[str, ...]) -> tuple[str, ...]:
+    return names
+
+
 class Problem(msgspec.Struct):
     """An entry of ``errors`` or ``warnings``."""
 
@@ -71,16 +84,16 @@ class NodeRecord(msgspec.Struct):
 
     def view(self) -> SlurmNode:
         return SlurmNode(
-            name=self.name,
-            states=frozenset(state.upper() for state in self.state),
+            name=sys.intern(self.name),
+            states=_states(tuple(self.state)),
             reason=self.reason,
             reason_changed_at=moment(self.reason_changed_at),
             boot_time=moment(self.boot_time),
             slurmd_start_time=moment(self.slurmd_start_time),
             comment=self.comment,
-            partitions=tuple(self.partitions),
+            partitions=_once(tuple(self.partitions)),
             real_memory_mib=whole(self.real_memory) or 0,
-            gres=self.gres,
+            gres=sys.intern(self.gres),
         )
 
 
@@ -118,7 +131,7 @@ class JobRecord(msgspec.Struct):
     comment: str | None = None
 
     def view(self) -> SlurmJob:
-        states = frozenset(state.upper() for state in self.job_state)
+        states = _states(tuple(self.job_state))
         signal = self.exit_code.signal if self.exit_code else None
         return SlurmJob(
             job_id=self.job_id,

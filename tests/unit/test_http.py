@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from asyncio import sslproto
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
+from sparewheel.http import TLS_BUFFER_BYTES, connections
 from sparewheel.kube.access import Access
 from sparewheel.kube.client import KubeClient
 from sparewheel.kube.port import NODE, UnavailableError
@@ -74,3 +77,10 @@ async def test_a_requeue_whose_answer_is_lost_is_not_sent_again() -> None:
         with pytest.raises(SlurmUnavailableError):
             await slurm.requeue(27)
         assert len(server.asked) == 1
+
+
+async def test_a_tls_connection_has_a_small_buffer() -> None:
+    tls, loop = ssl.create_default_context(), asyncio.get_running_loop()
+    await connections(tls, 1).aclose()
+    protocol = sslproto.SSLProtocol(loop, asyncio.Protocol(), tls, loop.create_future())
+    assert len(protocol.get_buffer(-1)) == TLS_BUFFER_BYTES

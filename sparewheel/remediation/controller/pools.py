@@ -16,7 +16,7 @@ from sparewheel.remediation.decide.treated import replaces
 log = logging.getLogger("sparewheel.remediation")
 
 SETTLED_SECONDS = 60.0
-TURNS = 4
+TURNS = 2
 """Pools that are read side by side: each takes what its hosts and Nodes take, and the event loop has others' turns."""
 REST = 10.0
 """Settled pools in turn take a tenth of the time at most: large ones are looked at less often; what changes wakes them.

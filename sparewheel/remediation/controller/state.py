@@ -67,8 +67,8 @@ class State:
     """What a Node's view was made of, as its watch holds it."""
     _places: dict[str, str] = field(default_factory=dict[str, str])
     """Slurm node name to the Node that its worker runs on."""
-    _workers: dict[str, dict[str, PodView]] = field(default_factory=dict[str, dict[str, PodView]])
-    """Node to its worker pods, by uid."""
+    _workers: dict[str, tuple[PodView, ...]] = field(default_factory=dict[str, tuple[PodView, ...]])
+    """Node to its worker pods, one of each uid."""
     _last_workers: dict[str, PodView] = field(default_factory=dict[str, PodView])
     """Node to the worker pod that was last seen there, also after it went, for as long as there is such a Node or host.
     """
@@ -107,12 +107,12 @@ class State:
         return self._places
 
     def workers_on(self, node: str) -> tuple[PodView, ...]:
-        return tuple(self._workers.get(node, {}).values())
+        return self._workers.get(node, ())
 
     # ---------------------------------------------------------------- workers
     def put_worker(self, pod: PodView) -> None:
         if pod.node_name:
-            self._workers.setdefault(pod.node_name, {})[pod.uid] = pod
+            self._workers[pod.node_name] = (*self._others(pod), pod)
             self._places[pod.hostname or pod.name] = pod.node_name
             self._last_workers[pod.node_name] = pod
 
@@ -123,12 +123,14 @@ class State:
 
     def drop_worker(self, pod: PodView) -> None:
         """A name whose pod moved stays where its newest pod is."""
-        there = self._workers.get(pod.node_name, {})
-        there.pop(pod.uid, None)
-        if not there:
-            self._workers.pop(pod.node_name, None)
+        self._workers[pod.node_name] = self._others(pod)
+        if not self._workers[pod.node_name]:
+            del self._workers[pod.node_name]
         if self._places.get(pod.hostname or pod.name) == pod.node_name:
             del self._places[pod.hostname or pod.name]
+
+    def _others(self, pod: PodView) -> tuple[PodView, ...]:
+        return tuple(other for other in self.workers_on(pod.node_name) if other.uid != pod.uid)
 
     def forget_strangers(self) -> None:
         """What is kept of names that no Node and no host bears: in a cloud each machine comes with a new one."""

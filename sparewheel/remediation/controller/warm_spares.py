@@ -61,8 +61,6 @@ class WarmSpares:
     _rests: dict[str, float] = field(default_factory=dict[str, float])
     """How long such a pool was left alone last."""
     _tests: SpareTests = field(init=False)
-    _hosts: dict[str, list[GpuHost]] = field(default_factory=dict[str, list[GpuHost]])
-    """Of each pool, as they were read last."""
     _drained: set[str] = field(default_factory=set[str])
     """Slurm nodes that are out of service as warm spares are, also where Slinky's reason stands over ours."""
     _said: dict[str, str] = field(default_factory=dict[str, str])
@@ -79,14 +77,15 @@ class WarmSpares:
             return None
         if not pool.spec.warm_spares:
             return await self._clear(pool)
-        found, settled = await self._workers(pool), True
+        found, hosts = await self._workers(pool)
+        settled = True
         for worker in found:
             for action in next_actions(worker, self.ports.clock.now()):
                 settled = False
                 await self._do(worker, action)
         if await self._seat(pool, found):
             settled = False
-        if settled and await self._tests.look(pool, self._standing(name, found), self._hosts[name]):
+        if settled and await self._tests.look(pool, self._standing(hosts, found), hosts):
             settled = False
         return LOOK_SECONDS if settled else UNSETTLED_SECONDS
 
@@ -95,9 +94,9 @@ class WarmSpares:
         name, ours = pool.metadata.name, re.compile(rf"{re.escape(pool.spec.node_set_ref.name)}-\d+")
         kept = [one.name for one in await self.ports.slurm.reservations()]
         reserved = {one for one in kept if ours.fullmatch(one.removeprefix(RESERVATION_PREFIX))}
-        nodes = [slurm_node_view(node) for node in await self.ports.slurm.nodes()]
-        self._drained = remember_drained(self._drained, nodes)
-        own = [node for node in nodes if ours.fullmatch(node.name)]
+        nodes = await self.ports.slurm.nodes()
+        self._drained = remember_drained(self._drained, map(slurm_node_view, nodes))
+        own = [slurm_node_view(node) for node in nodes if ours.fullmatch(node.name)]
         gone = await self._gone(pool, own)
         out = any(left_drained(node, self._drained) for node in own if node.name not in self._stay)
         seated = [host for host in await self.ports.replacer.pool_hosts(pool) if self._taint(host) == SPARE_WARM]
@@ -108,7 +107,7 @@ class WarmSpares:
         for host in seated:  # or a worker of a later time could come up there before it is known
             self._must_lead()
             await self.ports.replacer.unseat(pool, host.spec.host)
-        found = await self._workers(pool)
+        found, _ = await self._workers(pool)
         members = {reservation_name(f"{pool.spec.node_set_ref.name}-{ordinal}") for ordinal in range(pool.spec.size)}
         lifted = sorted(reserved - members - {reservation_name(worker.name) for worker in found})
         for reservation in lifted:
@@ -149,18 +148,18 @@ class WarmSpares:
             log.info("event=warm slurm_node=%s action=delete place=gone", name)
 
     # ---------------------------------------------------------------- looking
-    async def _workers(self, pool: GpuPool) -> list[Worker]:
-        """Read afresh, what incidents have in hand last; a look-up that fails ends the look."""
+    async def _workers(self, pool: GpuPool) -> tuple[list[Worker], list[GpuHost]]:
+        """And the pool's hosts. Read afresh, what incidents have in hand last; a look-up that fails ends the look."""
         pods = await workers(self.ports.kube, pool)
         listed = await self.ports.replacer.pool_hosts(pool)
         hosts = {host.status.node_name or "": host for host in listed}
-        self._hosts[pool.metadata.name] = listed
-        slurm = {node.name: slurm_node_view(node) for node in await self.ports.slurm.nodes()}
-        self._drained = remember_drained(self._drained, slurm.values())
+        nodes, own = await self.ports.slurm.nodes(), {pod.hostname for pod in pods}
+        self._drained = remember_drained(self._drained, map(slurm_node_view, nodes))
+        slurm = {node.name: slurm_node_view(node) for node in nodes if node.name in own}
         kept = {one.name: Reservation(one.nodes, one.end_time) for one in await self.ports.slurm.reservations()}
         taken = _in_hand(await self.state.incidents())
         owner = pool_owner(pool.metadata.name)
-        return [
+        seen = [
             Worker(
                 name=pod.hostname,
                 node=pod.node_name,
@@ -173,13 +172,14 @@ class WarmSpares:
             for pod in pods
             if pod.hostname
         ]
+        return seen, listed
 
-    def _standing(self, pool: str, found: list[Worker]) -> list[Standing]:
+    def _standing(self, hosts: list[GpuHost], found: list[Worker]) -> list[Standing]:
         """Spares that could be taken at a strike, by their hosts."""
         now = self.ports.clock.now()
         workers_on = {worker.node: worker for worker in found if stands_by(worker) and protected(worker, now)}
         standing: list[Standing] = []
-        for host in self._hosts[pool]:
+        for host in hosts:
             worker, body = (
                 workers_on.get(host.status.node_name or ""),
                 self.state.node_body(host.status.node_name or ""),

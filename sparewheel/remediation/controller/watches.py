@@ -107,8 +107,13 @@ def slim_worker(body: Json) -> Json:
 
 
 def slim_host(body: Json | None) -> Json | None:
-    """Whose metadata nobody asks the cache for but its name: what is written is read again first."""
-    return body and {**body, "metadata": {"name": body["metadata"]["name"]}}
+    """Of whose metadata nobody asks the cache for more than its name, nor for its resources: what is written, and what
+    a spare must have, is read afresh."""
+    if body is None:
+        return None
+    spec: Json = body.get("spec") or {}
+    slim = {key: value for key, value in spec.items() if key != "resources"}
+    return {**body, "metadata": {"name": body["metadata"]["name"]}, "spec": slim}
 
 
 def _may_matter(row: Json) -> bool:
@@ -135,12 +140,10 @@ def whole(body: Json) -> Json:
 
 
 def known_by_state(body: Json) -> Json:
-    """Of kinds that the state holds as models, ten thousand of them: which object, its version, and a host's pool."""
+    """Of kinds that the state holds as models, ten thousand of them: the version, and a host's pool."""
     metadata: Json = body["metadata"]
     spec: Json = body.get("spec") or {}
-    slim: Json = {
-        "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion") if key in metadata}
-    }
+    slim: Json = {"metadata": {key: metadata[key] for key in ("resourceVersion",) if key in metadata}}
     return {**slim, "spec": {"pool": spec["pool"]}} if "pool" in spec else slim
 
 
@@ -290,9 +293,7 @@ def parsed(kind: type[T], body: dict[str, Any] | None) -> T | None:
     if body is None:
         return None
     try:
-        found = kind.from_wire(body)
-        lean(found)
-        return found
+        return lean(kind.from_wire(body))
     except ValidationError as error:
         name = body.get("metadata", {}).get("name")
         log.warning("%s %s doesn't fit its model and is left alone: %s", kind.KIND, name, error)

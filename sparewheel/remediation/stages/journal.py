@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from sparewheel.api.base import lean
 from sparewheel.api.remediation import Remediation, RemediationStatus
 from sparewheel.kube.port import REMEDIATION, ConflictError, Kube, KubeError, NotFoundError
 from sparewheel.remediation.decide.record import Change
@@ -82,7 +83,7 @@ class Journal:
             body = await self._kube.get(REMEDIATION, metadata.name, metadata.namespace)
         except NotFoundError as error:
             raise RecordGoneError(f"Remediation {metadata.name} was deleted") from error
-        fresh = Remediation.from_wire(body)
+        fresh = lean(Remediation.from_wire(body))  # hundreds of incidents may be in hand
         if metadata.uid is not None and fresh.metadata.uid != metadata.uid:
             raise RecordGoneError(f"Remediation {metadata.name} was deleted and made again")
         self._show(fresh)
@@ -142,5 +143,5 @@ class Journal:
         except KubeError:
             self._certain = False
             raise
-        self._show(Remediation.from_wire(stored))
+        self._show(lean(Remediation.from_wire(stored)))
         self._stored = self._current.status

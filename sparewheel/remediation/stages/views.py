@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from sparewheel.api.names import (
@@ -23,14 +25,21 @@ from sparewheel.slurm.port import SlurmJob, SlurmNode
 _MIRROR = "kubernetes.io/config.mirror"
 NO_TAINTS: Final = frozenset[str]()
 """One for all: an empty set takes as much as a small one, and ten thousand Nodes have none."""
+NO_STRINGS: Final = MappingProxyType(dict[str, str]())
+"""The same."""
 
 
 def _part(body: Json, name: str) -> Json:
     return cast("Json", body.get(name) or {})
 
 
-def _strings(body: Json, name: str) -> dict[str, str]:
-    return cast("dict[str, str]", body.get(name) or {})
+def _strings(body: Json, name: str) -> Mapping[str, str]:
+    return cast("Mapping[str, str]", body.get(name) or NO_STRINGS)
+
+
+def _once(value: object) -> str:
+    """A name that other views bear too: ten thousand of each stand once."""
+    return sys.intern(str(value))
 
 
 def _condition(body: Json, kind: str) -> str:
@@ -44,14 +53,14 @@ def node_view(body: Json) -> NodeView:
     metadata, spec = _part(body, "metadata"), _part(body, "spec")
     ready = _condition(body, "Ready")
     return NodeView(
-        name=str(metadata["name"]),
+        name=_once(metadata["name"]),
         uid=str(metadata.get("uid", "")),
         ready={"True": True, "False": False}.get(ready),
         unschedulable=bool(spec.get("unschedulable", False)),
         taints=_taints(spec),
-        labels=_strings(metadata, "labels"),
+        labels={key: _once(value) for key, value in _strings(metadata, "labels").items()},
         annotations=_strings(metadata, "annotations"),
-        boot_id=str(_part(_part(body, "status"), "nodeInfo").get("bootID", "")),
+        boot_id=_once(_part(_part(body, "status"), "nodeInfo").get("bootID", "")),
         provider_id=str(spec.get("providerID", "")),
         conditions=_foreign_conditions(body),
         gpus_offered=_gpus_offered(body),
@@ -93,12 +102,12 @@ def pod_view(body: Json) -> PodView:
     owners = cast("list[dict[str, Any]]", metadata.get("ownerReferences") or [])
     deletion = metadata.get("deletionTimestamp")
     return PodView(
-        name=str(metadata["name"]),
-        namespace=str(metadata.get("namespace", "")),
+        name=_once(metadata["name"]),
+        namespace=_once(metadata.get("namespace", "")),
         uid=str(metadata.get("uid", "")),
-        node_name=str(spec.get("nodeName") or ""),
-        app_name=labels.get(LABEL_APP_NAME, ""),
-        hostname=labels.get(SLINKY_POD_HOSTNAME, ""),
+        node_name=_once(spec.get("nodeName") or ""),
+        app_name=_once(labels.get(LABEL_APP_NAME, "")),
+        hostname=_once(labels.get(SLINKY_POD_HOSTNAME, "")),
         veto=labels.get(LABEL_VETO) == VETO_VALUE,
         veto_note=_strings(metadata, "annotations").get(ANNOTATION_VETO, ""),
         daemon=any(owner.get("kind") == "DaemonSet" for owner in owners),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from typing import Any, cast
 
-from pydantic import BaseModel
+import pytest
+from pydantic import BaseModel, ValidationError
 
 from sparewheel.api.base import lean
+from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import JobRecord, NodeStage, Remediation, StageRecord
 from sparewheel.remediation.decide.record import copy
 from tests.support.incidents import at, remediation
@@ -46,13 +49,23 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
 
 
 def test_a_lean_object_is_the_same_in_all_but_which_fields_were_set() -> None:
-    record, made = full(), full()
-    lean(made)
+    record = full()
+    made = lean(full())
     assert made == record
     assert made.to_wire() == record.to_wire()
     made.status.jobs[0].job_id = 8
     assert full().status.jobs[0].model_fields_set == record.status.jobs[0].model_fields_set
     assert made.model_copy(deep=True) == made
+
+
+def test_equal_parts_of_lean_objects_stand_once_where_nothing_can_change_them() -> None:
+    text = '{"metadata": {"name": "gpu-1"}, "status": {"bootId": "boot-1", "gpus": {"expected": 8, "seen": 8}}}'
+    one, other = (lean(NodeHealth.from_wire(json.loads(text))).status for _ in range(2))
+    assert one.gpus is other.gpus
+    assert one.boot_id is other.boot_id
+    assert one.faults is not other.faults
+    with pytest.raises(ValidationError):
+        one.gpus.seen = 7
 
 
 def test_a_change_of_the_copy_leaves_the_original() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from weakref import ref
 
 import pytest
 
@@ -102,3 +104,19 @@ async def test_the_rest_grows_with_what_the_list_took_up_to_a_limit(took_seconds
         await shared.get()
     await shared.get()
     assert began[1] - began[0] - took_seconds == pytest.approx(rest_seconds, abs=0.01)  # pyright: ignore[reportUnknownMemberType]
+
+
+async def test_an_answer_is_held_by_those_who_asked_alone() -> None:
+    """Ten thousand nodes and their jobs take as much as the caches."""
+
+    class Answer:
+        pass
+
+    async def ask() -> Answer:
+        return Answer()
+
+    shared = Shared(ask)
+    held = ref(await shared.get())
+    await asyncio.sleep(0)
+    gc.collect()
+    assert held() is None
