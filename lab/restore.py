@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from lab.cluster.bootstrap import kubectl
 from lab.cluster.lifecycle import DataCentre
+from lab.cluster.shell import CommandError
 from lab.machines.cgroups import HostGroups
 from lab.machines.inject import read_process
 from lab.machines.inventory import Host, load_inventory
@@ -33,6 +34,8 @@ PATIENCE_SECONDS = 10.0
 """For a cancelled job to end by itself; one that hangs takes until Slurm's KillWait is over, or longer."""
 QUEUE = "squeue -ah -o '%A|%u|%T|%N'"
 CANCEL = "(scancel --me; for u in $(squeue -ah -o %u | sort -u); do scancel -u $u; done) >/dev/null"
+NO_CONTAINER = "container not found"
+"""kubectl's word for a command that was never begun."""
 RESTARTED = "slurm-operator: Pod is terminating"
 
 
@@ -135,8 +138,19 @@ def _tell(why: str) -> None:
 
 
 def slurm(paths: Paths, command: str) -> str:
-    """A command on the Slurm controller, as Slurm's own user."""
-    return kubectl(paths, "-n", "slurm", "exec", "slurm-controller-0", "-c", "slurmctld", "--", "sh", "-c", command)
+    """A command on the Slurm controller, as Slurm's own user; awaited where its container is just being started."""
+    where = ("-n", "slurm", "exec", "slurm-controller-0", "-c", "slurmctld")
+
+    def answer() -> tuple[str] | None:
+        try:
+            return (kubectl(paths, *where, "--", "sh", "-c", command),)
+        except CommandError as error:
+            if NO_CONTAINER not in str(error):
+                raise
+            return None
+
+    (said,) = wait_for(answer, HEALTHY_SECONDS, lambda: "slurm-controller-0 runs no slurmctld", NotHealthyError)
+    return said
 
 
 def struck_hosts(paths: Paths) -> list[Host]:
