@@ -86,11 +86,9 @@ def agent_overrides(pool: Mapping[str, FaultRule], stack: Mapping[str, FaultRule
 
     A fault that is to be ignored unless it repeats is recorded, or nobody would see that it does.
     """
-    found = _actions(pool)
-    for code, action in _actions(stack).items():
-        if not any(matches(own, code) for own in found if own in pool):
-            found[code] = action
-    return found
+    own = _actions(pool)
+    wider = {code: action for code, action in _actions(stack).items() if not any(matches(rule, code) for rule in own)}
+    return own | wider
 
 
 def _actions(rules: Mapping[str, FaultRule]) -> dict[str, Action]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -48,6 +48,11 @@ codes = st.sampled_from(["XID 63", "XID 79", "XID *", "GPU_*", "GPU_MISSING"])
 tables = st.dictionaries(codes, st.builds(FaultRule, action=st.none() | st.sampled_from(Action)), max_size=4)
 
 
+@example(
+    pool={"XID *": FaultRule()},
+    stack={"XID *": FaultRule(action=Action.IGNORE), "XID 63": FaultRule(action=Action.RECORD)},
+    code="XID 63",
+)
 @given(pool=tables, stack=tables, code=st.sampled_from(["XID 63", "XID 79", "XID 13", "GPU_MISSING", "GPU_OFF_BUS"]))
 def test_the_agents_and_the_controller_read_the_same_from_the_same_rules(
     pool: dict[str, FaultRule], stack: dict[str, FaultRule], code: str
