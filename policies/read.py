@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import yaml
 
 from policies.model import CONFIG_TYPE, SECRET, STACK_TYPE, UNKNOWN, Resource
-from policies.values import fields, items, number, text
+from policies.values import fields, is_record, items, number, text
 
 _SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
 """Key that the engine marks its own kinds of values with."""
@@ -47,15 +47,17 @@ class Document:
 
     @property
     def records(self) -> bool:
-        return any(one.kind == "Remediation" for one in self.resources)
+        return any(is_record(one) for one in self.resources)
 
 
 def read_file(path: Path) -> Document:
     """ReadError where the file can't be read or is of no known kind."""
     try:
         content = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{path}: can't be read: {error}") from None
+    except OSError as error:
+        raise ReadError(f"{path}: can't be read ({error.strerror}); name a file that is there") from None
+    except UnicodeDecodeError as error:
+        raise ReadError(f"{path}: is no text: {error}") from None
     try:
         return read(content, path.name)
     except ReadError as error:

@@ -66,6 +66,11 @@ def of_kind(resources: Iterable[Resource], *kinds: str) -> list[Resource]:
     return [resource for resource in resources if resource.kind in kinds]
 
 
+def is_record(resource: Resource) -> bool:
+    """A ``Remediation`` of the cluster, not the component of that name, which every stack has."""
+    return resource.kind == "Remediation" and resource.type.startswith("kubernetes:")
+
+
 def spec(resource: Resource) -> dict[str, Any]:
     return fields(resource.inputs, "spec")
 

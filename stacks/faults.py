@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from sparewheel.api.fault_policy import FaultPolicy, RepeatRule
 from sparewheel.api.faults import Action
 from sparewheel.api.names import MEASURED_CODES, NODE_CODES
-from sparewheel.faults.catalogue import is_code, named_codes, rule_of
-from sparewheel.faults.patterns import is_code_or_pattern, matches
+from sparewheel.faults.catalogue import is_code, known_xids, named_codes, rule_of
+from sparewheel.faults.patterns import closest_first, is_code_or_pattern
 from stacks.base import Area
 from stacks.explain import shown
 
@@ -82,24 +82,26 @@ def fault_policies(rules: Mapping[str, FaultRule]) -> list[FaultPolicy]:
 
 
 def agent_overrides(pool: Mapping[str, FaultRule], stack: Mapping[str, FaultRule]) -> dict[str, Action]:
-    """One table for the agents of a pool, in which the closest match is right: the pool's word covers the stack's.
+    """One table for the agents of a pool, in which the closest match says what the controller's ``ruling`` says.
 
     A fault that is to be ignored unless it repeats is recorded, or nobody would see that it does.
     """
-    own = _actions(pool)
-    wider = {code: action for code, action in _actions(stack).items() if not any(matches(rule, code) for rule in own)}
-    return own | wider
-
-
-def _actions(rules: Mapping[str, FaultRule]) -> dict[str, Action]:
     found: dict[str, Action] = {}
-    for code, rule in rules.items():
-        if rule.repeats and (rule.action or _catalogued(code)) is Action.IGNORE:
-            found[code] = Action.RECORD
-        elif rule.action is not None:
-            found[code] = rule.action
+    for code in {**pool, **stack, **dict.fromkeys(_ignored())}:
+        rules = [table[closest] for table in (pool, stack) for closest in closest_first(table, code)]
+        action = next((rule.action for rule in rules if rule.action is not None), None)
+        repeats = next((rule.repeats for rule in rules if rule.repeats is not None), None)
+        if repeats and (action or _catalogued(code)) is Action.IGNORE:
+            action = Action.RECORD
+        if action is not None:
+            found[code] = action
     return found
 
 
 def _catalogued(code: str) -> Action | None:
     return rule_of(code).action if is_code(code) else None
+
+
+def _ignored() -> list[str]:
+    codes = [*(f"XID {number}" for number in known_xids()), *named_codes()]
+    return [code for code in codes if rule_of(code).action is Action.IGNORE]

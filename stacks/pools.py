@@ -91,7 +91,8 @@ class Pool(Area):
     partition: Partition = Partition()
     driver: Driver = Driver.ANY
     warm_spares: bool | None = Field(
-        default=None, description="spares run a worker, behind a Slurm reservation; false: they join when needed"
+        default=None,
+        description="true (default): spares run a worker, behind a Slurm reservation; false: they join when needed",
     )
     spare_test: SpareTestConfig = SpareTestConfig()
     replace: list[HostName] = Field(default_factory=list[str], description="hosts that you want replaced")

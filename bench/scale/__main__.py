@@ -78,9 +78,7 @@ async def _figures(
     second: ControllerProcess | None = None
     try:
         figures["start_10k_seconds"] = await asyncio.to_thread(await_, "the controller leads", 120, first.leads)
-        note(
-            f"its first looks, {FIRST_LOOKS_SECONDS:g} s, then {IDLE_SECONDS:g} s in which nothing happens"
-        )
+        note(f"its first looks, {FIRST_LOOKS_SECONDS:g} s, then {IDLE_SECONDS:g} s in which nothing happens")
         figures["controller_first_looks_cpu_percent_10k_nodes"] = await _cpu_percent(first, FIRST_LOOKS_SECONDS)
         figures["controller_idle_cpu_percent_10k_nodes"] = await _cpu_percent(first, IDLE_SECONDS)
         async with _watching(kube) as watching:

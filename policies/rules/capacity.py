@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from policies.model import Found, Given, Level, Resource, Rule
-from policies.values import at, fields, number, of_kind, spec, text
+from policies.values import at, fields, is_record, number, of_kind, spec, text
 from sparewheel.remediation.decide.spare_need import failure_rate, lead_time_days, spares_needed
 
 DRILL_EVERY: Final = timedelta(days=30)
@@ -112,7 +112,7 @@ def drill_passed_lately(resources: Sequence[Resource], given: Given) -> Iterator
 
 
 def at_least_one_drill(resources: Sequence[Resource], pool: str, now: datetime) -> bool:
-    for record in of_kind(resources, "Remediation"):
+    for record in filter(is_record, resources):
         if text(spec(record), "pool") != pool or at(spec(record), "fault", "drill") is not True:
             continue
         seen = _time(text(spec(record), "fault", "firstSeen"))

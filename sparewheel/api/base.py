@@ -34,6 +34,8 @@ Time = Annotated[
 ]
 
 
+_EVER_NEW: Final = frozenset(("resource_version", "uid"))
+"""Nothing to be shared, and interned strings stay for good in some Pythons."""
 SHORT: Final = 64
 """Letters of a name: longer strings are sentences, of which there are no two."""
 Model = TypeVar("Model", bound=BaseModel)
@@ -73,7 +75,8 @@ def _lean(value: Any) -> Any:
         return value
     new = type(value).__new__(type(value))
     for name, item in value.__dict__.items():
-        object.__setattr__(new, name, _lean(item))  # one by one: a dict set as a whole has a table of its own
+        kept = item if name in _EVER_NEW else _lean(item)
+        object.__setattr__(new, name, kept)  # one by one: a dict set as a whole has a table of its own
     object.__setattr__(new, "__pydantic_extra__", value.__pydantic_extra__)
     object.__setattr__(new, "__pydantic_fields_set__", _NO_FIELDS)
     object.__setattr__(new, "__pydantic_private__", None)

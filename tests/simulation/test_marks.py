@@ -92,3 +92,20 @@ async def test_a_cordon_of_others_stays_when_the_incident_is_called_off(uncordon
         assert marks(world) == {SLINKY_NODE_CORDON_REASON: "kim: fan noise"}
         taints: list[Json] = body["spec"].get("taints") or []
         assert TAINT_FAULT not in [taint["key"] for taint in taints]
+
+
+async def test_a_cordon_of_an_older_controller_is_taken_back_with_its_incident() -> None:
+    """Its Node has the incident's name and no more; the record says the rest."""
+    world = World(spares=0)
+    async with playing(world):
+        await training(world)
+        world.break_gpu("gpu-1")
+        await until(lambda: "spare" in waits_for(world))
+        body = world.node("gpu-1")
+        del body["metadata"]["annotations"][ANNOTATION_OWNED]
+        world.kube.put(NODE, body)
+        await call_off(world)
+        await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 30)
+        body = world.node("gpu-1")
+        assert not body["spec"]["unschedulable"]
+        assert not body["spec"]["taints"]

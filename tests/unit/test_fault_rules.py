@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from sparewheel.api.faults import Action
+from sparewheel.api.faults import Action, Sighting
 from sparewheel.faults.patterns import closest_first, is_code_or_pattern
 from sparewheel.remediation.decide.policy import ruling
-from stacks.faults import CODES, FaultRule, FaultRules, agent_overrides, fault_policies
+from stacks.faults import CODES, FaultRule, FaultRules, Repeat, agent_overrides, fault_policies
 from tests.support.incidents import fault
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ADAPTER: TypeAdapter[dict[str, FaultRule]] = TypeAdapter(FaultRules)
 
 
@@ -45,7 +48,9 @@ def test_codes_and_patterns(text: str, *, right: bool) -> None:
 
 
 codes = st.sampled_from(["XID 63", "XID 79", "XID *", "GPU_*", "GPU_MISSING"])
-tables = st.dictionaries(codes, st.builds(FaultRule, action=st.none() | st.sampled_from(Action)), max_size=4)
+often = st.none() | st.just([]) | st.just([Repeat(count=3, window_seconds=600, action=Action.REPLACE)])
+rules = st.builds(FaultRule, action=st.none() | st.sampled_from(Action), repeats=often)
+tables = st.dictionaries(codes, rules, max_size=4)
 
 
 @example(
@@ -61,7 +66,10 @@ def test_the_agents_and_the_controller_read_the_same_from_the_same_rules(
     table = agent_overrides(pool, stack)
     closest = closest_first(table, code)
     by_agent = table[closest[0]] if closest else Action.RECORD
-    assert by_agent is ruling(catalogued, fault_policies(pool), fault_policies(stack)).action
+    ruled, seen_thrice = fault_policies(pool), Sighting(time=NOW, count=3)
+    at_last = ruling(catalogued.model_copy(update={"recent": [seen_thrice]}), ruled, fault_policies(stack)).action
+    once = ruling(catalogued, ruled, fault_policies(stack)).action
+    assert by_agent is (Action.RECORD if once is Action.IGNORE and at_last is not once else once)
 
 
 def test_what_is_ignored_unless_it_repeats_is_seen() -> None:

@@ -41,3 +41,5 @@ def pool_add(
     except (PoolError, OSError) as error:
         fail(error)
     out.print(f"Pool {name} added to {stack}; `pulumi preview` shows what it makes.")
+    if not spares:
+        out.print(f"It has no spares (--spares): a bad node of {name} leaves the pool short until it is repaired.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sparewheel.api.names import ANNOTATION_CANCEL
 from sparewheel.api.remediation import Outcome, Remediation, RemediationStatus
+from sparewheel.remediation.decide.marks import our_cordon
 from sparewheel.remediation.decide.observations import NodeView
 from sparewheel.remediation.decide.record import Change, copy, is_open
 
@@ -65,6 +66,6 @@ def asked_to_cancel(remediation: Remediation) -> CallOff | None:
 
 def uncordoned(remediation: Remediation, node: NodeView) -> CallOff | None:
     status = remediation.status
-    if status.owned.cordon and not node.unschedulable and not past_recall(status):
+    if our_cordon(remediation, node) and not node.unschedulable and not past_recall(status):
         return CallOff(BY_UNCORDON, f"node {node.name} was uncordoned by a person")
     return None

@@ -33,9 +33,18 @@ def marked(remediation: Remediation, node: NodeView) -> bool:
 
 
 def mark_of(remediation: Remediation, node: NodeView) -> Mark:
-    """What the Node says is ours; nothing where it doesn't carry our name."""
-    words = node.annotations.get(ANNOTATION_OWNED, "").split() if marked(remediation, node) else []
-    return Mark(_CORDON in words, _TAINT in words)
+    """What the Node says is ours, or where it carries our name alone, the record: so an older controller cordoned."""
+    if not marked(remediation, node):
+        return Mark()
+    text, journalled = node.annotations.get(ANNOTATION_OWNED), remediation.status.owned
+    if text is None:
+        return Mark(journalled.cordon, journalled.fault_taint)
+    return Mark(_CORDON in text.split(), _TAINT in text.split())
+
+
+def our_cordon(remediation: Remediation, node: NodeView) -> bool:
+    """Is the cordon ours, or was it, so that a Node without one was uncordoned by a person?"""
+    return remediation.status.owned.cordon or mark_of(remediation, node).cordon
 
 
 def mark_to_write(remediation: Remediation, node: NodeView) -> Mark:

@@ -94,7 +94,7 @@ async def again(incident: Incident) -> bool:
 async def cordon_anew(incident: Incident) -> bool:
     """The same host under another uid: nothing new may run on it either."""
     await cordon(incident, anew=True)
-    await incident.journal.flush()
+    await incident.update()
     return True
 
 

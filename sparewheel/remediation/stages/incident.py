@@ -21,6 +21,7 @@ from sparewheel.remediation.decide.anew import about
 from sparewheel.remediation.decide.cancel import asked_to_cancel, past_recall
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_VETO_OVERDUE, kind_of, severity_of
+from sparewheel.remediation.decide.marks import our_cordon
 from sparewheel.remediation.decide.observations import Gone, HealthView, NodeView, PodView, Unknown
 from sparewheel.remediation.decide.outboxes import Outboxes
 from sparewheel.remediation.decide.record import Change, is_open
@@ -283,7 +284,8 @@ class Incident:
         if not about(self.record, seen):
             raise PreconditionError(f"{self.name}: Node {seen.name} is another incarnation now")
         status = self.record.status
-        if status.owned.cordon and not seen.unschedulable and not past_recall(status):  # later it no longer counts
+        ours = our_cordon(self.record, seen)
+        if ours and not seen.unschedulable and not past_recall(status):  # later it no longer counts
             raise PreconditionError(f"{self.name}: Node {seen.name} was uncordoned")
 
     async def _recheck_spare(self) -> None:

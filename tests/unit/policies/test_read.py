@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.model import CONFIG_TYPE, SECRET, UNKNOWN
+from policies.model import CONFIG_TYPE, SECRET, UNKNOWN, Resource
 from policies.read import Document, ReadError, masked, read, read_file
+from tests.unit.policies import examples as e
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 ENCRYPTED = {SIGNATURE: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "CANARY"}
@@ -26,6 +27,13 @@ ROOT = {
     "type": "pulumi:pulumi:Stack",
     "outputs": {"kubeconfig": ENCRYPTED, "login": "ssh USER@h"},
 }
+
+
+def test_the_component_that_is_named_like_a_record_is_none() -> None:
+    """Or a stack that was never up would lack a drill."""
+    component = Resource("sparewheel:remediation:Remediation", "remediation", {})
+    assert not Document((component,)).records
+    assert Document((component, e.drill())).records
 
 
 def pool_of(document: Document) -> Any:
