@@ -18,10 +18,9 @@ from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import NODE, POD, REMEDIATION_POLICY, Json, Kube, KubeError, NotFoundError
 from sparewheel.notify.port import Notifier
 from sparewheel.remediation.decide.anew import about
-from sparewheel.remediation.decide.cancel import asked_to_cancel, past_recall
+from sparewheel.remediation.decide.cancel import asked_to_cancel, uncordoned
 from sparewheel.remediation.decide.deliveries import enqueue
 from sparewheel.remediation.decide.events import EVENT_VETO_OVERDUE, kind_of, severity_of
-from sparewheel.remediation.decide.marks import our_cordon
 from sparewheel.remediation.decide.observations import Gone, HealthView, NodeView, PodView, Unknown
 from sparewheel.remediation.decide.outboxes import Outboxes
 from sparewheel.remediation.decide.record import Change, is_open
@@ -283,9 +282,7 @@ class Incident:
             raise PreconditionError(f"{self.name}: Node {self.record.spec.node} is not there or can't be read")
         if not about(self.record, seen):
             raise PreconditionError(f"{self.name}: Node {seen.name} is another incarnation now")
-        status = self.record.status
-        ours = our_cordon(self.record, seen)
-        if ours and not seen.unschedulable and not past_recall(status):  # later it no longer counts
+        if uncordoned(self.record, seen) is not None:
             raise PreconditionError(f"{self.name}: Node {seen.name} was uncordoned")
 
     async def _recheck_spare(self) -> None:
