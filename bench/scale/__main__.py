@@ -43,8 +43,7 @@ class Wanted:
     nodes: int = 10_000
     struck: int = 200
     rate: float = 48.0
-    """Requests a second that the controller is allowed: with what its bucket holds at first, and leases, 50 over a burst.
-    """
+    """Requests a second that the controller is allowed: with its bucket, full at first, and leases, 50 over a burst."""
 
 
 async def measure(wanted: Wanted, folder: Path) -> dict[str, float]:
