@@ -6,15 +6,12 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-import pytest
-
 from sparewheel.kube.lease_object import holder_in
 from sparewheel.kube.pace import URGENCY, Urgency
 from sparewheel.kube.port import LEASE, UnavailableError
 from tests.support.job_reports import reported_attempt
 from tests.support.world import NAMESPACE, World, until
 
-pytestmark = pytest.mark.looptime
 TIME_OUT_SECONDS = 15.0
 
 

@@ -16,8 +16,6 @@ from tests.support.play import healed, playing, ready, spare_of, training
 from tests.support.spare_test_play import ILL, left_over, probes, users_only_ran_on_tested, world_with
 from tests.support.world import World, until
 
-pytestmark = pytest.mark.looptime
-
 
 # -------------------------------------------------------------------- warm, ahead of need
 async def test_a_warm_spare_is_tested_before_anything_is_wrong_and_again_within_the_hour() -> None:

@@ -14,8 +14,6 @@ from tests.support.mortal import Life, mortal_controller
 from tests.support.spare_test_play import probes, world_with
 from tests.support.world import World, until
 
-pytestmark = pytest.mark.looptime
-
 
 async def killed(die_at: int | None, when: Literal["before", "after"], *, ill: bool = False) -> tuple[World, Life]:
     world, life = world_with(warm=False, spares=2), Life(die_at=die_at, when=when)
