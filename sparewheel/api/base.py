@@ -7,8 +7,9 @@ from collections.abc import Hashable
 from copy import deepcopy
 from datetime import UTC, datetime
 from enum import Enum
-from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, cast
+from functools import cache, lru_cache
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
@@ -17,14 +18,14 @@ from pydantic.alias_generators import to_camel
 def _to_utc(value: object) -> object:
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
-    if isinstance(value, datetime):
+    if isinstance(value, datetime) and value.tzinfo is not UTC:
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     return value
 
 
 def format_time(value: datetime) -> str:
     """RFC 3339 with microseconds and Z, as Kubernetes MicroTime writes it."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 Time = Annotated[
@@ -43,14 +44,32 @@ _NO_FIELDS: Final[set[str]] = set()
 _UNCHANGING: Final = frozenset((str, int, float, bool, type(None), datetime))
 
 
+def _can_change(annotation: Any) -> bool:
+    """Can a value of this type be changed in place?"""
+    kind, inside = get_origin(annotation), get_args(annotation)
+    if kind is Annotated:
+        return _can_change(inside[0])
+    if kind in {Union, UnionType}:
+        return any(map(_can_change, inside))
+    leaf = annotation in _UNCHANGING or (isinstance(annotation, type) and issubclass(annotation, Enum))
+    return kind is not Literal and not leaf
+
+
+@cache
+def _changing(kind: type[BaseModel]) -> tuple[str, ...]:
+    """Its fields, but for those whose values can be shared: most hold a text, a number or a time."""
+    return tuple(name for name, field in kind.model_fields.items() if _can_change(field.annotation))
+
+
 class _Copied(BaseModel):
     """Deep copies as ``copy.deepcopy`` makes them, several times faster: each change of a journal makes one."""
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """What can't change is shared. Our models are trees: nothing stands in them twice."""
-        new = type(self).__new__(type(self))
-        extra = self.__pydantic_extra__
-        object.__setattr__(new, "__dict__", _copied(self.__dict__))
+        new, values, extra = type(self).__new__(type(self)), self.__dict__.copy(), self.__pydantic_extra__
+        for name in _changing(type(self)):
+            values[name] = _copied(values[name])
+        object.__setattr__(new, "__dict__", values)
         object.__setattr__(new, "__pydantic_extra__", None if extra is None else _copied(extra))
         object.__setattr__(new, "__pydantic_fields_set__", set(self.__pydantic_fields_set__))
         object.__setattr__(new, "__pydantic_private__", None)
@@ -71,8 +90,8 @@ def _lean(value: Any) -> Any:
         return sys.intern(value) if len(value) <= SHORT else value
     if isinstance(value, list):
         return [_lean(item) for item in cast("list[Any]", value)]
-    if not isinstance(value, BaseModel):
-        return value
+    if type(value) in _UNCHANGING or isinstance(value, Enum) or not isinstance(value, BaseModel):
+        return value  # asked in this order, since a model's class takes long to say what is none of it
     new = type(value).__new__(type(value))
     for name, item in value.__dict__.items():
         kept = item if name in _EVER_NEW else _lean(item)
@@ -95,7 +114,8 @@ def _copied(value: Any) -> Any:
         return {key: _copied(item) for key, item in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list):
         return [_copied(item) for item in cast("list[Any]", value)]
-    return deepcopy(value)
+    own = getattr(value, "__deepcopy__", None)  # as deepcopy does, which looks at more before
+    return deepcopy(value) if own is None else own()
 
 
 class ApiModel(_Copied):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from sparewheel.api.base import lean
+from sparewheel.api.base import ApiModel, lean
 from sparewheel.api.node_health import NodeHealth
 from sparewheel.api.remediation import JobRecord, NodeStage, Remediation, StageRecord
 from sparewheel.remediation.decide.record import copy
@@ -39,6 +40,20 @@ def parts(value: Any) -> Iterator[Any]:
             yield from parts(one)
 
 
+def containers(kind: type[BaseModel]) -> set[str]:
+    """Fields in whose type a list, a dict, a set or a model stands."""
+    texts = {name: str(field.annotation) for name, field in kind.model_fields.items()}
+    models = {one.__name__ for one in everyone(ApiModel)} | {"ObjectMeta"}
+    words = {name: set(re.findall(r"\w+", text)) for name, text in texts.items()}
+    return {name for name, found in words.items() if found & {"list", "dict", "set", *models}}
+
+
+def everyone(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from everyone(one)
+
+
 def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
     record = full()
     made = record.model_copy(deep=True)
@@ -46,6 +61,14 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
     assert made.model_fields_set == record.model_fields_set
     assert made.to_wire() == record.to_wire()
     assert not {id(part) for part in parts(made)} & {id(part) for part in parts(record)}
+
+
+@pytest.mark.parametrize("kind", sorted(everyone(ApiModel), key=str), ids=lambda kind: kind.__name__)
+def test_no_model_has_a_field_whose_value_can_change_and_is_shared(kind: type[BaseModel]) -> None:
+    fields: dict[str, Any] = {name: ["anything"] for name in kind.model_fields}
+    value = kind.model_construct(None, **fields)
+    shared = {id(part) for part in parts(value)} & {id(part) for part in parts(value.model_copy(deep=True))}
+    assert not {name for name in kind.model_fields if id(getattr(value, name)) in shared} & containers(kind)
 
 
 def test_a_lean_object_is_the_same_in_all_but_which_fields_were_set() -> None:
