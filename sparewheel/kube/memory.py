@@ -54,15 +54,16 @@ class MemoryKube:
     """Pods (namespace, name) whose eviction a budget blocks, besides those that a stored PodDisruptionBudget blocks."""
     _version: int = 1
     _objects: dict[Resource, dict[Key, Json]] = field(default_factory=dict[Resource, dict[Key, Json]])
+    """What is stored is never changed, but replaced; what is given out is a copy."""
     _changes: Changes = field(default_factory=Changes)
 
     # ------------------------------------------------------------------ for tests
     def put(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
-        """Store an object as it stands, status included; no hooks, no preconditions. Returns what is stored."""
+        """Store an object as it stands, status included; no hooks, no preconditions. Returns it as stored, to read."""
         body = clone(body)
         key = self._key(resource, str(body["metadata"]["name"]), namespace or body["metadata"].get("namespace"))
         existing = self._table(resource).get(key)
-        return clone(self._store(resource, key, body, existing))
+        return self._store(resource, key, body, existing)
 
     def drop(self, resource: Resource, name: str, namespace: str | None = None) -> None:
         """Remove an object at once, a Node with its pods; no hooks."""
@@ -169,7 +170,7 @@ class MemoryKube:
     ) -> Json:
         body = clone(body)
         space = namespace or body["metadata"].get("namespace")
-        call = Call("replace", resource, str(body["metadata"]["name"]), space, subresource, clone(body))
+        call = Call("replace", resource, str(body["metadata"]["name"]), space, subresource, body)
         await self._begin(call)
         return self._update(call, body)
 
@@ -181,7 +182,8 @@ class MemoryKube:
         existing = self._existing(call)
         wanted_version = patch.get("metadata", {}).get("resourceVersion")
         body = merged(existing, patch)
-        body["metadata"]["resourceVersion"] = wanted_version or existing["metadata"]["resourceVersion"]
+        version = wanted_version or existing["metadata"]["resourceVersion"]
+        body["metadata"] = {**body["metadata"], "resourceVersion": version}
         return self._update(call, body)
 
     async def delete(
@@ -241,14 +243,11 @@ class MemoryKube:
             wanted = body["metadata"].get(precondition)
             if wanted is not None and wanted != existing["metadata"][precondition]:
                 raise ConflictError(f"{call.verb} {call.resource.kind} {call.name}: 409 {precondition} differs")
-        if call.subresource == "status":
-            result = clone(existing)
-            result["status"] = clone(body.get("status", {}))
-        else:
-            result = clone(body)
-            result.pop("status", None)
-            if "status" in existing:
-                result["status"] = clone(existing["status"])
+        spec, status = (existing, body) if call.subresource == "status" else (body, existing)
+        result = {key: value for key, value in spec.items() if key != "status"}
+        result["metadata"] = {**spec["metadata"]}
+        if "status" in status or call.subresource == "status":
+            result["status"] = status.get("status", {})
         stored = self._store(call.resource, self._key(call.resource, call.name, call.namespace), result, existing)
         answer = clone(stored)
         self._end(call)

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
+import msgspec
+
 from sparewheel.kube.port import Json, Resource
 
-_UNCHANGING: Final = frozenset((str, int, float, bool, type(None)))
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 def clone(value: Any) -> Any:
-    """A deep copy of plain JSON, several times faster than ``copy.deepcopy``."""
-    if isinstance(value, dict):
-        return {key: item if type(item) in _UNCHANGING else clone(item) for key, item in cast("Json", value).items()}
-    if isinstance(value, list):
-        return [item if type(item) in _UNCHANGING else clone(item) for item in cast("list[Any]", value)]
-    return value
+    """A deep copy of plain JSON, as it is on the other side of a wire."""
+    return _decode(_encode(value))
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """JSON merge patch (RFC 7386): null removes, objects are merged, all else is replaced."""
+    """JSON merge patch (RFC 7386): null removes, objects are merged, all else is replaced. Shares what stays."""
     if not isinstance(patch, dict):
         return clone(patch)
-    result: Json = clone(cast("Json", target)) if isinstance(target, dict) else {}
+    result: Json = {**cast("Json", target)} if isinstance(target, dict) else {}
     for key, value in cast("Json", patch).items():
         if value is None:
             result.pop(key, None)

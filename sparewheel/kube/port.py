@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """A kind's place in the API: ``group`` is empty for core."""
+    """A kind's place in the API: ``group`` is empty for core. Each stands once in the code, and is equal to itself."""
 
     group: str
     version: str
