@@ -191,7 +191,7 @@ def add_spare(world: SoakWorld, *, fit: bool = True) -> None:
 def make_whole(world: SoakWorld) -> None:
     """As capacity does long after: a serving host whose Node stays away, and of which no incident is made since a
     person called that off, gives its place to a spare."""
-    records = [Remediation.from_wire(body) for body in world.bodies()]
+    records = world.records()
     for host in [one for one in world.capacity.hosts.values() if one.phase == "Active" and not one.owner]:
         about = [one for one in records if one.spec.node == host.node and one.spec.trigger is Trigger.NODE_REMOVED]
         called_off = any(one.status.cancelled_by for one in about) and not any(is_open(one) for one in about)

@@ -24,7 +24,7 @@ from tests.support.job_reports import reported_attempt
 def unfinished(world: SoakWorld) -> list[str]:
     """What is still under way, in words."""
     found: list[str] = []
-    for record in map(Remediation.from_wire, world.bodies()):
+    for record in world.records():
         name, status = record.metadata.name, record.status
         if is_open(record):
             found.append(f"{name} is open, waits for {status.waiting_for or '?'} ({status.replacement.message})")
@@ -47,7 +47,7 @@ def _to_follow(world: SoakWorld, record: JobRecord) -> bool:
 
 def judge(world: SoakWorld) -> None:
     """Adds what is wrong to the world's truth."""
-    records = [Remediation.from_wire(body) for body in world.bodies()]
+    records = world.records()
     wrongs = [*_left_behind(world), *_told(world, records), *_jobs_hit(world)]
     for record in records:
         wrongs += [f"{record.metadata.name}: {text}" for text in _untrue(world, record)]

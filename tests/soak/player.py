@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparewheel.api.names import NAMESPACE
-from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import Backlog, RemediationPolicyStatus
 from sparewheel.kube.port import REMEDIATION_POLICY
 from sparewheel.remediation.controller.loop import Controller
@@ -200,7 +199,7 @@ class Player:
 
     async def _resume_called_off(self) -> None:
         """A person looked at a host that says nothing any more, and no rank is left there."""
-        for record in map(Remediation.from_wire, self.world.bodies()):
+        for record in self.world.records():
             if is_open(record) and record.status.waiting_for.endswith("or a person resumes it (called off)"):
                 for name in record.status.owned.slurm_down:
                     self.world.slurm.node_table[name].left.clear()

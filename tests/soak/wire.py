@@ -62,6 +62,8 @@ class Chaos:
         self.over = True
 
     def now(self, *kinds: str) -> list[Window]:
+        if not self.windows:
+            return []
         time = asyncio.get_running_loop().time()
         self.windows = [window for window in self.windows if window.until > time]
         return [window for window in self.windows if window.event.kind in kinds]
@@ -69,7 +71,7 @@ class Chaos:
     async def before(self, port: str, method: str, args: tuple[Any, ...]) -> None:
         """Whatever keeps the request from arriving."""
         lease = port == "kube" and bool(args) and args[0] == LEASE
-        for window in self.now("outage", "slow", "flaky", "lease trouble") if self.windows else ():
+        for window in self.now("outage", "slow", "flaky", "lease trouble"):
             if window.event.kind == "lease trouble":
                 if lease and method in KUBE_WRITES:
                     raise UnavailableError(f"{method}: no answer")
@@ -84,7 +86,7 @@ class Chaos:
 
     async def after(self, port: str, method: str, args: tuple[Any, ...]) -> None:
         """The answer of a request that took effect is lost."""
-        for window in self.now("flaky") if self.windows else ():
+        for window in self.now("flaky"):
             same = window.fields["port"] == port and window.fields["when"] == "after"
             if same and not (port == "kube" and args and args[0] == LEASE) and self._strikes(window):
                 if window.fields["error"] == "429":
@@ -141,6 +143,7 @@ class Wire:
             await self._chaos.after(port, method, args)
             return result
 
+        setattr(self, method, call)  # not asked for again
         return call
 
     def _counted(self, method: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparewheel.api.names import ANNOTATION_CANCEL, LABEL_APP_NAME, SLURMD_APP_NAME
 from sparewheel.api.remediation import Remediation
-from sparewheel.kube.port import NODE, POD, REMEDIATION, Json
+from sparewheel.kube.port import NODE, POD, Json
 from tests.soak.world import SoakWorld
 
 IN_REASON = re.compile(r"\(([a-z0-9.-]+)\)$")
@@ -79,7 +79,7 @@ class Witness:
     def _resume(self, name: str) -> None:
         """A Slurm node on an ill host must not come back while nobody called the incident off."""
         place = self.world.worker_nodes().get(name, "")
-        open_ones = [one for one in self._records() if one.status.outcome == "Open" and one.spec.node == place]
+        open_ones = [one for one in self.world.records() if one.status.outcome == "Open" and one.spec.node == place]
         started = [one for one in open_ones if one.status.owned.slurm_down]
         asked = [one for one in started if ANNOTATION_CANCEL not in one.metadata.annotations and self._cordoned(place)]
         if asked and name in asked[0].status.owned.slurm_down:
@@ -87,7 +87,7 @@ class Witness:
 
     def _slurm_requeue(self, job_id: int) -> Told | None:
         job = self.world.slurm.job_table[job_id]
-        about = [one for record in self._records() for one in record.status.jobs if one.job_id == job_id]
+        about = [one for record in self.world.records() for one in record.status.jobs if one.job_id == job_id]
         if not any(one.attempt_before == job.restart_count for one in about):
             self.world.truth.wrong(f"job {job_id} is requeued in attempt {job.restart_count}, of no incident")
 
@@ -131,7 +131,7 @@ class Witness:
         workers = [name for name, place in world.worker_nodes().items() if place == node]
         left = [world.slurm.node_table[name].left for name in workers if name in world.slurm.node_table]
         saving = [job for jobs in left for job, until in jobs.items() if until > now]
-        names = [one.metadata.name for one in self._records() if one.spec.node == node]
+        names = [one.metadata.name for one in self.world.records() if one.spec.node == node]
         struck = [at for name in names for at in self.strikes.get(name, [])]
         if saving and power != "off" and struck and now < max(struck) + world.shape.grace_seconds - SLACK_SECONDS:
             world.truth.wrong(f"the worker on {node} goes while job {saving[0]} saves within its grace")
@@ -163,13 +163,9 @@ class Witness:
             self.world.truth.wrong(f"host {host} is switched off, which is well")
 
     # ------------------------------------------------------------------ looking
-    def _records(self) -> list[Remediation]:
-        return [Remediation.from_wire(body) for body in self.world.bodies()]
-
     def _incident_of(self, reason: str) -> Remediation | None:
         found = IN_REASON.search(reason)
-        body = self.world.kube.peek(REMEDIATION, found[1], "sparewheel") if found else None
-        return Remediation.from_wire(body) if body is not None else None
+        return next((one for one in self.world.records() if found and one.metadata.name == found[1]), None)
 
     def _cordoned(self, node: str) -> bool:
         body = self.world.kube.peek(NODE, node)

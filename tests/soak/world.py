@@ -10,6 +10,7 @@ from typing import Any
 
 from sparewheel.api.faults import Action
 from sparewheel.api.names import LABEL_ROLE, ROLE_ACTIVE
+from sparewheel.api.remediation import Remediation
 from sparewheel.api.remediation_policy import RemediationPolicySpec
 from sparewheel.kube.port import NODE, Json
 from sparewheel.remediation.decide.policy import HEALING
@@ -67,6 +68,8 @@ class Truth:
 class SoakWorld(World):
     shape: Shape = field(default_factory=Shape)
     truth: Truth = field(default_factory=Truth)
+    _parsed: dict[str, tuple[Json, Remediation]] = field(default_factory=dict[str, tuple[Json, Remediation]])
+    """Each record as it was stored last, and what it says."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,6 +113,14 @@ class SoakWorld(World):
         holders = [str(body["metadata"]["name"]) for body in self.bodies() if _holds_slot(body)]
         if len(holders) > self.shape.at_once:
             self.truth.wrong(f"{len(holders)} replacements at once, {self.shape.at_once} allowed: {sorted(holders)}")
+
+    def records(self) -> list[Remediation]:
+        """As they are stored, to look at: each version is parsed once."""
+        for body in self.bodies():
+            name = str(body["metadata"]["name"])
+            if name not in self._parsed or self._parsed[name][0] is not body:
+                self._parsed[name] = body, Remediation.from_wire(body)
+        return [self._parsed[str(body["metadata"]["name"])][1] for body in self.bodies()]
 
     def actives(self) -> list[str]:
         """Nodes that serve now."""

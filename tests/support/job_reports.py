@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from sparewheel.slurm.memory import MemoryJob, MemorySlurm
 
@@ -21,7 +22,12 @@ def alive_on(slurm: MemorySlurm, name: str) -> list[int]:
 
 def reported_attempt(job: MemoryJob) -> int:
     """The attempt whose first step the job has reported; -1 before any."""
-    return int(json.loads(job.extra)["sparewheel"]["attempt"]) if job.extra else -1
+    return _attempt_in(job.extra) if job.extra else -1
+
+
+@lru_cache
+def _attempt_in(extra: str) -> int:
+    return int(json.loads(extra)["sparewheel"]["attempt"])
 
 
 def report_step(job: MemoryJob, now: datetime) -> None:

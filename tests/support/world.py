@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
@@ -66,6 +66,7 @@ class World(WorkerSet):
     """How often each node was rebooted."""
     _beat_at: float = 0.0
     _died_at: dict[str, float] = field(default_factory=dict[str, float])
+    _quiet: dict[object, Json] = field(default_factory=dict[object, Json])
 
     def __post_init__(self) -> None:
         self.kube = MemoryKube(clock=self.clock)
@@ -138,7 +139,7 @@ class World(WorkerSet):
             **fields,
         )
         self.faults.setdefault(node, []).append(fault)
-        self._beat(node)
+        self._beat(node, self._workers_on())
         return fault
 
     def boot_id(self, node: str) -> str:
@@ -167,7 +168,7 @@ class World(WorkerSet):
     def heal_gpu(self, node: str, gpu: int) -> None:
         """The agent no longer sees the faults of this GPU."""
         self.faults[node] = [fault for fault in self.faults.get(node, []) if fault.gpu_index != gpu]
-        self._beat(node)
+        self._beat(node, self._workers_on())
 
     def lose(self, node: str, *, power: str = "off") -> None:
         """The host dies: no agent, no kubelet; its power switch says ``power``."""
@@ -226,8 +227,9 @@ class World(WorkerSet):
         now = self.clock.monotonic_seconds()
         if now >= self._beat_at:
             self._beat_at = now + HEARTBEAT_SECONDS
+            workers = self._workers_on()
             for body in list(self.kube._objects.get(NODE, {}).values()):
-                self._beat(body["metadata"]["name"])
+                self._beat(body["metadata"]["name"], workers)
         self.look_after_workers(now)
         if self.helpers is not None:
             self.helpers.step(now)
@@ -235,13 +237,17 @@ class World(WorkerSet):
         for job in self.slurm.job_table.values():
             report_step(job, self.clock.now())
 
-    def _beat(self, node: str) -> None:
-        body = self.kube.peek(NODE, node)
-        if body is None:
+    def _workers_on(self) -> dict[str, str]:
+        """By Node: the Slurm node whose worker it has."""
+        return {place: name for name, place in reversed(self.worker_nodes().items())}
+
+    def _beat(self, node: str, workers: Mapping[str, str]) -> None:
+        if ("", node) not in self.kube._objects.get(NODE, {}):
             return
         if node in self.kube.dead_nodes:
             died = self._died_at.setdefault(node, self.clock.monotonic_seconds())
             if self.clock.monotonic_seconds() - died > 40:  # the node controller's grace
+                body = self.node(node)
                 body["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
                 self.kube.put(NODE, body)
         else:
@@ -249,20 +255,31 @@ class World(WorkerSet):
             self.kube.put(LEASE, lease, "kube-node-lease")
         if node in self.silent:
             return
-        name = next((name for name, place in self.worker_nodes().items() if place == node), None)
-        alive = alive_on(self.slurm, name) if name else []
+        name = workers.get(node)
+        report = self._report(node, alive_on(self.slurm, name) if name else [])
+        wrong_clock = self.clock.now() + timedelta(hours=-3)  # and nobody minds
+        times = {"heartbeatTime": format_time(wrong_clock), "jobsObservedTime": format_time(self.clock.now())}
+        self.kube.put(NODE_HEALTH, {**report, "status": {**report["status"], **times}})
+
+    def _report(self, node: str, alive: list[int]) -> Json:
+        """What the agent says, but for the times; the same as before where all is well there and nothing new."""
+        faults, boot_id = self.faults.get(node, []), self.boot_id(node)
+        action = self.helpers.words.get(node) if self.helpers is not None else None
+        quiet = (node, boot_id, tuple(alive)) if not faults and action is None else None
+        if quiet in self._quiet:
+            return self._quiet[quiet]
         status = NodeHealthStatus(
-            boot_id=self.boot_id(node),
-            action=self.helpers.words.get(node) if self.helpers is not None else None,
-            heartbeat_time=self.clock.now() + timedelta(hours=-3),  # its clock is wrong, and nobody minds
+            boot_id=boot_id,
+            action=action,
             heartbeat_interval_seconds=HEARTBEAT_SECONDS,
             gpus=DeviceCount(expected=8, seen=8),
-            faults=self.faults.get(node, []),
+            faults=faults,
             jobs=[JobProcesses(job_id=job, processes=1) for job in alive],
-            jobs_observed_time=self.clock.now(),
         )
-        health = NodeHealth(metadata=ObjectMeta(name=node), status=status)
-        self.kube.put(NODE_HEALTH, health.to_wire())
+        report = NodeHealth(metadata=ObjectMeta(name=node), status=status).to_wire()
+        if quiet is not None:
+            self._quiet[quiet] = report
+        return report
 
 
 async def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
