@@ -1,6 +1,8 @@
 """Mellanox's adapter driver: what says that the adapter is lost, what is worth a note, what is noise.
 
-A failed ACCESS_REG is noise: exporters that ask for registers they may not read cause it by the thousand.
+Lost is an adapter that the driver itself gives up (Linux's ``mlx5/core/health.c``, ``cmd.c``): a fatal sensor, firmware
+that doesn't answer, a recovery that failed. One that begins or succeeds tells nothing more. A failed ACCESS_REG is
+noise: exporters that ask for registers they may not read cause it by the thousand.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _FATAL = re.compile(
     r"timeout\. Will cause a leak of a command resource"
     r"|device's health compromised - reached miss count"
     r"|synd 0x0*8\b|unrecoverable hardware error"
-    r"|PCI reads still not working"
+    r"|Fatal error [0-9]+ detected|PCI slot is unavailable|NIC IFC still [0-9]+ after"
+    r"|health recovery flow aborted|health recovery failed|Driver is in error state\. Unloading"
 )
 _WARNING = re.compile(
     r"insufficient power|[Hh]igh [Tt]emperature|[Cc]able unplugged|NETDEV WATCHDOG|queue [0-9]+ timed out"

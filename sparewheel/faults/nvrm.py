@@ -1,7 +1,8 @@
 """NVIDIA's GPU driver (``NVRM:``): XIDs, falls off the bus in one and in three lines, broken unified memory.
 
 Forms follow NVIDIA's XID documentation and samples from drivers R470 to R610: with and without ``PCI:``, function
-suffix, pid and name (which may hold colons and brackets), text after the code or none.
+suffix, MIG instance, pid and name (which may hold colons and brackets), text after the code or none. The fault of an
+instance is one of its GPU; the text names the instance.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ MAX_PENDING: Final = 64
 MAX_UUIDS: Final = 1024
 
 _PCI = f"(?:PCI:)?{PCI}"
-_XID = re.compile(rf"NVRM: Xid \({_PCI}\): (?P<code>[0-9]{{1,9}})(?:,\s*(?P<rest>.*))?\s*$", re.DOTALL)
+_MIG = r"(?: GPU-I:[0-9]{1,9}(?: GPU-CI:[0-9]{1,9})?)?"
+_XID = re.compile(rf"NVRM: Xid \({_PCI}{_MIG}\): (?P<code>[0-9]{{1,9}})(?:,\s*(?P<rest>.*))?\s*$", re.DOTALL)
 _XID_ANY = re.compile(r"NVRM: Xid\b")
 _OFF_BUS = re.compile(rf"NVRM: GPU (?:at )?{_PCI}: GPU has fallen off the bus")
 _OFF_BUS_FIRST = re.compile(rf"NVRM: The NVIDIA GPU {_PCI}\s*$")

@@ -66,6 +66,15 @@ def test_two_forms_of_one_event_are_one_fault_also_across_a_restart(host: Host) 
     }
 
 
+def test_an_instance_of_a_mig_gpu_is_told_as_its_gpu_and_named_in_the_message(host: Host) -> None:
+    host.turn()
+    host.write(XID + "0000:17:00 GPU-I:05 GPU-CI:00): 95, pid=1, name=x, Uncontained\n")
+    host.write(XID + "0000:17:00): 95, pid=1, name=x, Uncontained\n", seq=2)
+    host.turn()
+    assert told(host) == {("XID 95", "0000:17:00"): (Action.RESET_GPU, 2)}
+    assert "GPU-I:05 GPU-CI:00" in host.api.status.faults[0].message
+
+
 def test_a_drill_explains_no_real_fault(host: Host) -> None:
     host.start(allow_drills=True)
     host.turn()

@@ -23,6 +23,9 @@ XID_LINES = [
     ("NVRM: Xid (PCI:0000:17:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error (0x0)", 74, "0000:17:00"),
     ("NVRM: Xid (PCI:0000:17:00): 13, pid=1, name=a,b, Graphics SM Warp Exception on (GPC 1)", 13, "0000:17:00"),
     ("NVRM: Xid (PCI:0000:17:00): 63, pid=1896, Row Remapper: New row marked for remapping", 63, "0000:17:00"),
+    ("NVRM: Xid (PCI:0000:61:00 GPU-I:05 GPU-CI:00): 13, pid=1, name=python, Graphics Exception", 13, "0000:61:00"),
+    ("NVRM: Xid (PCI:0000:62:00 GPU-I:05): 94, pid=1, name=python, Contained", 94, "0000:62:00"),
+    ("NVRM: Xid (PCI:0000:61:00.0 GPU-I:112): 79", 79, "0000:61:00"),
 ]
 
 
@@ -41,6 +44,18 @@ def one(line: str) -> Finding:
 @pytest.mark.parametrize(("line", "xid", "pci"), XID_LINES)
 def test_xid_forms(line: str, xid: int, pci: str) -> None:
     assert codes(line) == [(f"XID {xid}", pci)]
+
+
+def test_the_instances_of_a_mig_gpu_are_one_device_and_stand_in_the_text() -> None:
+    found = [one(line) for line, _, device in XID_LINES if device == "0000:61:00"]
+    assert {finding.device for finding in found} == {"0000:61:00"}
+    assert "GPU-I:05 GPU-CI:00" in found[0].text
+
+
+@pytest.mark.parametrize("instance", [" GPU-I:", " GPU-I:x", "GPU-I:05", " GPU-I:05 ", " (x)"])
+def test_an_instance_that_cannot_be_read_is_malformed(instance: str) -> None:
+    with pytest.raises(MalformedLineError):
+        LineReader().read(f"NVRM: Xid (PCI:0000:61:00{instance}): 13, x")
 
 
 def test_pci_forms_of_one_device_are_one() -> None:
@@ -174,6 +189,17 @@ def test_amd_counts_and_its_all_clear(text: str, expected: list[str]) -> None:
         ("wait_func:1151:(pid 9): 2RST_QP(0x50a) timeout. Will cause a leak of a command resource", "MLX5_FATAL"),
         ("poll_health:739:(pid 0): device's health compromised - reached miss count", "MLX5_FATAL"),
         ("print_health_info:432:(pid 0): synd 0x8: unrecoverable hardware error", "MLX5_FATAL"),
+        ("poll_health:795:(pid 0): Fatal error 1 detected", "MLX5_FATAL"),
+        ("poll_health:957:(pid 0): Fatal error 5 detected", "MLX5_FATAL"),
+        ("print_health_info:423:(pid 0): PCI slot is unavailable", "MLX5_FATAL"),
+        ("NIC IFC still 7 after 2000ms.", "MLX5_FATAL"),
+        ("mlx5_health_try_recover:8:(pid 5): health recovery flow aborted, PCI reads still not working", "MLX5_FATAL"),
+        ("mlx5_health_try_recover:340:(pid 5): health recovery flow aborted, PCI channel offline", "MLX5_FATAL"),
+        ("mlx5_health_try_recover:344:(pid 5): health recovery failed", "MLX5_FATAL"),
+        ("mlx5_fw_fatal_reporter_err_work:669:(pid 5): Driver is in error state. Unloading", "MLX5_FATAL"),
+        ("mlx5_health_try_recover:332:(pid 5): handling bad device here", None),
+        ("mlx5_health_try_recover:342:(pid 5): starting health recovery flow", None),
+        ("mlx5_health_try_recover:348:(pid 5): health recovery succeeded", None),
         ("mlx5_pcie_event:301:(pid 3): Detected insufficient power on the PCIe slot (27W).", "MLX5_WARNING"),
         ("Port module event[error]: module 0, Cable error, High Temperature", "MLX5_WARNING"),
         ("Port module event: module 1, Cable unplugged", "MLX5_WARNING"),

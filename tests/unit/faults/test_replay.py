@@ -166,6 +166,29 @@ def test_the_stacks_word_wins() -> None:
     assert (fault.action, fault.reason.endswith("overridden by this stack")) == (Action.REPLACE, True)
 
 
+def test_an_adapters_death_and_what_the_driver_tries_after_it_are_one_burst() -> None:
+    lines = [
+        "poll_health:795:(pid 0): Fatal error 1 detected",
+        "mlx5_health_try_recover:338:(pid 5): health recovery flow aborted, PCI reads still not working",
+        "mlx5_fw_fatal_reporter_err_work:669:(pid 5): health recovery failed",
+    ]
+    faults, _ = replayed(*(f"[{n}.000000] mlx5_core 0000:86:00.0: {text}" for n, text in enumerate(lines)))
+    assert [(fault.code, fault.device, fault.nth) for fault in faults] == [
+        ("MLX5_FATAL", "0000:86:00", n) for n in (1, 2, 3)
+    ]
+    forged = [f"Nov 30 14:00:00 gpu-1 python3[123]: mlx5_core 0000:86:00.0: {text}" for text in lines]
+    faults, log = replayed(*forged)
+    assert (faults, log.forged) == ([], 3)
+
+
+def test_two_instances_of_a_mig_gpu_are_one_device() -> None:
+    lines = [f"[  {n}.0] NVRM: Xid (PCI:0000:61:00 GPU-I:0{n} GPU-CI:00): 94, pid=1, name=x, Contained" for n in (1, 2)]
+    whole = "[  3.0] NVRM: Xid (PCI:0000:61:00): 94, pid=1, name=x, Contained"
+    faults, _ = replayed(*lines, whole)
+    assert [(fault.device, fault.nth) for fault in faults] == [("0000:61:00", n) for n in (1, 2, 3)]
+    assert "GPU-I:02 GPU-CI:00" in faults[1].text
+
+
 def test_lines_that_are_no_log() -> None:
     faults, log = replayed("root:x:0:0", "", b"\xff\xfe\x00", "{}", "[1, 2]", "-- No entries --")
     assert (faults, log.form, log.unread) == ([], "", 4)
