@@ -10,8 +10,9 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from sparewheel.api.enums import Action
+from sparewheel.api.enums import Action, NodeActionKind
 from sparewheel.faults.replay import ReplayedFault
+from sparewheel.remediation.decide.rung_words import kind_words
 
 MAX_ROWS: Final = 500
 ACTS: Final = frozenset({Action.RESET_GPU, Action.REBOOT, Action.REPLACE})
@@ -29,6 +30,8 @@ class _Row:
 class Found:
     """What a log, or several, held so far."""
 
+    rungs: Sequence[NodeActionKind] = ()
+    """The ladder that the stack has."""
     faults: int = 0
     rows: dict[tuple[str, str, str, Action], _Row] = field(default_factory=dict[tuple[str, str, str, Action], _Row])
     left_out: int = 0
@@ -70,11 +73,16 @@ class Found:
         """What would have been done."""
         said = [
             f"{file}: at line {fault.line} ({fault.code} on {fault.device or 'the node'}) the node would have been "
-            f"fenced, its jobs told to save and requeued, the node replaced; the fault asks for {fault.action}."
+            f"fenced, its jobs told to save and requeued, {self._then(fault)}; the fault asks for {fault.action}."
             for file, fault in self.strikes
         ]
         more = [f"{self.left_out} more faults of other codes and devices."] if self.left_out else []
         return [*(said or ["No fault asks for the node: nothing would have been done but the record."]), *more]
+
+    def _then(self, fault: ReplayedFault) -> str:
+        tried = kind_words(fault.action, self.rungs)
+        first = f"the node mended where it is ({tried}) and replaced where that does not help"
+        return first if tried else "the node replaced"
 
 
 def _when(fault: ReplayedFault) -> str:

@@ -16,8 +16,13 @@ from bench.replay import blocks
 from sparewheel.cli import log_files
 from sparewheel.cli.app import every_command
 from sparewheel.cli.commands.replay import with_progress
+from sparewheel.cli.overrides import Words, of_stack
 from sparewheel.cli.replay_tables import MAX_ROWS
 from sparewheel.faults.replay import Replay
+from stacks.config import area_names
+from stacks.faults import FaultRule
+from stacks.ladder import Ladder
+from stacks.remediation import Agent, RemediationConfig
 from tests.support.kernel_logs import FORMS, render
 
 XID_63 = "[  1.000000] NVRM: Xid (PCI:0000:17:00): 63, pid=1, Row Remapper: New row marked for remapping\n"
@@ -155,6 +160,28 @@ def test_overrides_of_a_stack_and_of_a_policy(tmp_path: Path) -> None:
         ("a: 1", "has no 'config:'"),
         ("config: 3", "holds no settings"),
         ("config: {sparewheel:remediation: {fault_overrides: [1]}}", "isn't a list of"),
+        ("config: {sparewheel:remediation: {agent: 1}}", "remediation.agent holds no settings"),
+        ("config: {sparewheel:remediation: {ladder: {rungs: [dance]}}}", "rungs are reset_gpu, reboot"),
+        (
+            "config: {sparewheel:remediaton: {}}",
+            "stack: remediaton: there is no such setting; did you mean remediation?",
+        ),
+        (
+            "config: {sparewheel:remediation: {fault_overides: {XID 13: replace}}}",
+            "remediation.fault_overides: there is no such setting; did you mean fault_overrides?",
+        ),
+        (
+            "config: {sparewheel:remediation: {fault_overrides: {XID 13: {actoin: replace}}}}",
+            "remediation.fault_overrides.XID 13.actoin: there is no such setting; did you mean action?",
+        ),
+        (
+            "config: {sparewheel:remediation: {agent: {node_action: true}}}",
+            "remediation.agent.node_action: there is no such setting; did you mean node_actions?",
+        ),
+        (
+            "config: {sparewheel:remediation: {ladder: {rung: [reboot]}}}",
+            "remediation.ladder.rung: there is no such setting; did you mean rungs?",
+        ),
         ("config: {sparewheel:remediation: {fault_overrides: {XID: replace}}}", "'XID' is no fault code"),
         ("config: {sparewheel:remediation: {fault_overrides: {XID 63: dance}}}", "'dance' is no action"),
     ],
@@ -165,6 +192,51 @@ def test_a_wrong_stack_file_is_one_sentence(tmp_path: Path, text: str, says: str
     code, out, errors = run(str(tmp_path / "log"), "--stack-file", str(tmp_path / "stack"))
     assert (code, out) == (1, "")
     assert says in errors
+
+
+def test_no_setting_that_a_stack_has_is_taken_for_a_misspelt_one(tmp_path: Path) -> None:
+    empty = dict.fromkeys
+    healing = {**empty(RemediationConfig.model_fields), "agent": empty(Agent.model_fields)}
+    healing |= {"ladder": {**empty(Ladder.model_fields), "rungs": []}}
+    healing |= {"fault_overrides": {"XID 63": empty(FaultRule.model_fields)}}
+    secret = {"sparewheel:remediation-hook": {"secure": "v1:x"}}
+    areas = secret | {f"sparewheel:{name}": None for name in area_names()} | {"sparewheel:remediation": healing}
+    (tmp_path / "stack").write_text(json.dumps({"config": areas}))
+    assert of_stack(tmp_path / "stack") == Words()
+
+
+XID_95 = "[  2.000000] NVRM: Xid (PCI:0000:17:00): 95, pid=1, name=x, Uncontained\n"
+UVM = (
+    "[  2.000000] NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to "
+    "recover.\n"
+)
+HELPERS = "config: {sparewheel:remediation: {agent: {node_actions: true}%s}}"
+MENDED = "the node mended where it is (%s) and replaced where that does not help; the fault asks for"
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "line", "says"),
+    [
+        ("--stack-file", HELPERS % "", XID_95, MENDED % "reset of the GPU, then reboot"),
+        ("--stack-file", HELPERS % "", UVM, MENDED % "reboot"),
+        ("--stack-file", HELPERS % ", ladder: {reboot_seconds: 300}", XID_95, MENDED % "reset of the GPU, then reboot"),
+        ("--stack-file", HELPERS % ", ladder: {rungs: [reset_gpu]}", XID_95, MENDED % "reset of the GPU"),
+        ("--stack-file", HELPERS % ", ladder: {rungs: [reset_gpu]}", UVM, "requeued, the node replaced"),
+        ("--stack-file", HELPERS % ", ladder: {rungs: []}", XID_95, "requeued, the node replaced"),
+        ("--stack-file", HELPERS % ", fault_overrides: {XID 95: replace}", XID_95, "requeued, the node replaced"),
+        ("--stack-file", "config: {sparewheel:remediation: {}}", XID_95, "requeued, the node replaced"),
+        ("--stack-file", "config: {sparewheel:remediation: {ladder: {rungs: [reboot]}}}", XID_95, MENDED % "reboot"),
+        ("--policy", "spec: {ladder: {rungs: [{kind: reset_gpu}]}}", XID_95, MENDED % "reset of the GPU"),
+        ("--policy", "spec: {nodeHelpers: false, ladder: {rungs: [{kind: reset_gpu}]}}", XID_95, "the node replaced"),
+        ("--policy", "spec: {}", XID_95, "requeued, the node replaced"),
+    ],
+)
+def test_the_sentence_tells_the_ladder(tmp_path: Path, option: str, text: str, line: str, says: str) -> None:
+    (tmp_path / "log").write_text(line)
+    (tmp_path / "words").write_text(text)
+    code, out, _ = run(str(tmp_path / "log"), option, str(tmp_path / "words"))
+    assert code == 0
+    assert says in " ".join(out.split())
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sparewheel.api.enums import Action
+from sparewheel.api.enums import Action, NodeActionKind
 from sparewheel.cli import log_files, overrides
 from sparewheel.cli.common import TRY, CommandError, Output, err, fail, out
 from sparewheel.cli.replay_tables import Found
@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
 def replay(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="logs, plain or gzip; - is standard input")],
     output: Output = "table",
-    policy: Annotated[Path | None, typer.Option(help="a RemediationPolicy as YAML, for its overrides")] = None,
-    stack_file: Annotated[Path | None, typer.Option(help="Pulumi.<env>.yaml, for its overrides")] = None,
+    policy: Annotated[Path | None, typer.Option(help="a RemediationPolicy as YAML: overrides, ladder")] = None,
+    stack_file: Annotated[Path | None, typer.Option(help="Pulumi.<env>.yaml: overrides, ladder")] = None,
 ) -> None:
     """Say which faults a recorded kernel log holds and what would have been done. Offline: no cluster is asked.
 
@@ -38,24 +38,27 @@ def replay(
     Each fault stands at its line; one told in several lines at the line that completes it.
     """
     try:
-        words = _overrides(policy, stack_file)
-        faults = (item for name in files for item in _faults(name, words))
+        words = _words(policy, stack_file)
+        faults = (item for name in files for item in _faults(name, words.actions))
         if output == "json":
             _print_json(faults)
         else:
-            _print_table(faults)
+            _print_table(faults, words.rungs)
     except CommandError as error:
         fail(error)
 
 
-def _overrides(policy: Path | None, stack_file: Path | None) -> dict[str, Action]:
+def _words(policy: Path | None, stack_file: Path | None) -> overrides.Words:
     """Both may be given; the policy is what the cluster goes by, so it wins."""
-    words = {} if stack_file is None else overrides.of_stack(stack_file)
-    return words if policy is None else words | overrides.of_policy(policy)
+    words = overrides.Words() if stack_file is None else overrides.of_stack(stack_file)
+    if policy is None:
+        return words
+    ruling = overrides.of_policy(policy)
+    return overrides.Words({**words.actions, **ruling.actions}, ruling.rungs)
 
 
-def _faults(name: str, words: Mapping[str, Action]) -> Iterator[tuple[str, ReplayedFault]]:
-    log = Replay(words, datetime.now().astimezone())
+def _faults(name: str, actions: Mapping[str, Action]) -> Iterator[tuple[str, ReplayedFault]]:
+    log = Replay(actions, datetime.now().astimezone())
     found = 0
     with log_files.opened(name) as read:
         for block in log_files.whole_lines(with_progress(name, read)):
@@ -117,8 +120,8 @@ def _print_json(faults: Iterator[tuple[str, ReplayedFault]]) -> None:
     sys.stdout.write("\n]\n" if begun else "[]\n")
 
 
-def _print_table(faults: Iterator[tuple[str, ReplayedFault]]) -> None:
-    found = Found()
+def _print_table(faults: Iterator[tuple[str, ReplayedFault]], rungs: Sequence[NodeActionKind]) -> None:
+    found = Found(rungs)
     for name, fault in faults:
         found.add(name, fault)
     if found.faults:

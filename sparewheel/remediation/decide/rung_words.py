@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-from sparewheel.api.enums import NodeActionKind
+from sparewheel.api.enums import Action, NodeActionKind
 from sparewheel.api.ladder import RebootBy, Rung, RungRecord, RungResult
 from sparewheel.api.remediation import Remediation
 from sparewheel.remediation.decide.ladder import Target, next_rung
+
+_KINDS: Final = {NodeActionKind.RESET_GPU: "reset of the GPU", NodeActionKind.REBOOT: "reboot"}
 
 
 def words_of(rung: RungRecord | Target) -> str:
@@ -54,5 +57,10 @@ def rungs_ahead(remediation: Remediation) -> str:
 
 def rule_words(rungs: Iterable[Rung]) -> str:
     """As ``rungs_ahead``, of a ladder that no fault has climbed yet."""
-    what = {NodeActionKind.RESET_GPU: "reset of the GPU", NodeActionKind.REBOOT: "reboot"}
-    return ", then ".join(f"{what[rung.kind]} ({rung.timeout_seconds} s)" for rung in rungs)
+    return ", then ".join(f"{_KINDS[rung.kind]} ({rung.timeout_seconds} s)" for rung in rungs)
+
+
+def kind_words(asked: Action, kinds: Iterable[NodeActionKind]) -> str:
+    """``reset of the GPU, then reboot``: what of a ladder a fault that asks for this climbs; empty for none."""
+    climbed = {Action.RESET_GPU: set(NodeActionKind), Action.REBOOT: {NodeActionKind.REBOOT}}.get(asked, set())
+    return ", then ".join(_KINDS[kind] for kind in kinds if kind in climbed)
