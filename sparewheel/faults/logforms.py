@@ -39,6 +39,7 @@ _JOURNAL = re.compile(
 _SYSLOG_BRACKET = re.compile(r"\[\s*[0-9]+\.[0-9]+\]\s?")
 _NOTE = re.compile(r"-- .* --$")
 """What journalctl says itself: where the log begins, that there are no entries."""
+_OBJECT = msgspec.json.Decoder(msgspec.Raw)
 _BOOT_LINE = re.compile(r"-- (?:Boot [0-9a-f]+|Reboot) --")
 
 
@@ -80,12 +81,17 @@ class LogReader:
             "bare": _bare,
         }
 
-    def skip(self, line: bytes) -> bool:
-        """A line that the caller doesn't want; a later one may go on with its record. False when none can."""
-        begins = bool(line.strip()) and not line.startswith((b" ", b"\t"))
-        if begins:
-            self._skipped = line
-        return begins
+    def pass_over(self, lines: Sequence[bytes]) -> None:
+        """Lines that the caller doesn't want: a later one may go on with the last record, and those of none count."""
+        for line in lines:
+            if self.form != "json":
+                break
+            if not _is_object(line) and line.strip() and self._start(line.decode("utf-8", "replace")) is None:
+                self.unread += 1
+        for line in reversed(lines):
+            if line.strip() and not line.startswith((b" ", b"\t")):
+                self._skipped = line
+                return
 
     def read(self, line: str) -> LogRecord | None:
         """The record that begins here or goes on here; None for a line that is no part of any."""
@@ -182,6 +188,15 @@ def _kmsg(line: str) -> LogRecord | None:
         return None
     text = "\n".join(record.texts)
     return LogRecord(text, record.from_kernel, since_boot_seconds=record.since_boot_us / 1e6)
+
+
+def _is_object(line: bytes) -> bool:
+    line = line.lstrip(b"\x1e")
+    try:
+        _OBJECT.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return line.startswith(b"{")
 
 
 def _json(line: str) -> LogRecord | None:

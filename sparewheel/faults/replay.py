@@ -113,9 +113,7 @@ class Replay:
 
     def _pass_over(self, lines: Sequence[bytes]) -> None:
         self.lines += len(lines)
-        for line in reversed(lines):
-            if self._log.skip(line):
-                return
+        self._log.pass_over(lines)
 
     def _read(self, line: bytes) -> Iterator[ReplayedFault]:
         self.lines += 1

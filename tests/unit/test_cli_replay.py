@@ -239,6 +239,12 @@ def test_the_sentence_tells_the_ladder(tmp_path: Path, option: str, text: str, l
     assert says in " ".join(out.split())
 
 
+def test_a_torn_record_of_a_journals_json_is_told(tmp_path: Path) -> None:
+    whole = json.dumps({"_TRANSPORT": "kernel", "MESSAGE": "usb 1-1: x"})
+    (tmp_path / "log").write_text(f"{whole}\n{whole[:20]}\n{whole}\n")
+    assert run(str(tmp_path / "log")) == (0, "No faults.\n", f"{tmp_path / 'log'}: 1 line(s) are part of no record")
+
+
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     """A line without an end, and more kinds of faults than a table shows."""
     path = tmp_path / "log"

@@ -189,6 +189,17 @@ def test_two_instances_of_a_mig_gpu_are_one_device() -> None:
     assert "GPU-I:02 GPU-CI:00" in faults[1].text
 
 
+def test_a_record_of_a_journals_json_that_is_no_whole_object_is_counted() -> None:
+    """Also one that tells nothing; a log in another form behind it is read as such."""
+    whole = [json.dumps({"_TRANSPORT": "kernel", "MESSAGE": text}) for text in ("usb 1-1: x", XID_79, "usb 2-2: x")]
+    for torn in (whole[0][:-9], whole[1][:-9], whole[0][:-9] + whole[2], "stray"):
+        faults, log = replayed(*whole, torn, whole[0], "", whole[1])
+        assert [fault.line for fault in faults] == [2, 7]
+        assert (log.unread, log.form) == (1, "json"), torn
+    faults, log = replayed(*whole, "[  1.0] usb 1-1: x", "[  2.0] usb 2-2: x", "  more of it")
+    assert (len(faults), log.unread) == (1, 0)
+
+
 def test_lines_that_are_no_log() -> None:
     faults, log = replayed("root:x:0:0", "", b"\xff\xfe\x00", "{}", "[1, 2]", "-- No entries --")
     assert (faults, log.form, log.unread) == ([], "", 4)
