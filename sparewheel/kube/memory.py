@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Literal, cast
 
 from sparewheel.api.base import format_time
@@ -53,6 +54,8 @@ class MemoryKube:
     blocked_evictions: set[Key] = field(default_factory=set[Key])
     """Pods (namespace, name) whose eviction a budget blocks, besides those that a stored PodDisruptionBudget blocks."""
     _version: int = 1
+    _made: Iterator[int] = field(default_factory=lambda: count(1))
+    """Uids and made-up names come from it, so that they are the same in each run."""
     _objects: dict[Resource, dict[Key, Json]] = field(default_factory=dict[Resource, dict[Key, Json]])
     """What is stored is never changed, but replaced; what is given out is a copy."""
     _changes: Changes = field(default_factory=Changes)
@@ -152,7 +155,7 @@ class MemoryKube:
     async def create(self, resource: Resource, body: Json, namespace: str | None = None) -> Json:
         body = clone(body)
         space = namespace or body["metadata"].get("namespace")
-        name = str(body["metadata"].get("name") or body["metadata"]["generateName"] + uuid.uuid4().hex[:5])
+        name = str(body["metadata"].get("name") or f"{body['metadata']['generateName']}{next(self._made):05x}")
         body["metadata"]["name"] = name
         call = Call("create", resource, name, space, body=clone(body))
         await self._begin(call)
@@ -260,7 +263,7 @@ class MemoryKube:
         if key[0]:
             metadata["namespace"] = key[0]
         old = cast("Json", existing["metadata"]) if existing else {}
-        metadata["uid"] = old.get("uid") or metadata.get("uid") or str(uuid.uuid4())
+        metadata["uid"] = old.get("uid") or metadata.get("uid") or str(uuid.UUID(int=next(self._made)))
         metadata["creationTimestamp"] = old.get("creationTimestamp") or format_time(self.clock.now())
         if existing is not None and same_but_for_version(existing, body):
             return existing  # a write that changes nothing makes no new version

@@ -25,6 +25,7 @@ AT_ONCE = 10
 """Schedules that a worker plays before it reports."""
 SAY_SECONDS = 30.0
 SCHEDULES = 100_000
+ORDER = "PYTHONHASHSEED"
 
 
 @dataclass(slots=True)
@@ -117,6 +118,13 @@ def quiet() -> None:
     logger.propagate = False
 
 
+def same_order_each_time() -> None:
+    """Sets of names are gone through in an order that Python draws for each process: one seed has to be one play."""
+    if os.environ.get(ORDER) != "0":
+        argv = [sys.executable, "-m", "tests.soak", *sys.argv[1:]]
+        os.execve(sys.executable, argv, {**os.environ, ORDER: "0"})
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--schedules", type=int, default=SCHEDULES, help="how many (default: %(default)s)")
@@ -145,9 +153,12 @@ def main() -> int:
 
 def _show(schedule: Schedule) -> int:
     result = play(schedule)
-    print("\n".join([str(schedule), *result.wrongs, f"{len(result.wrongs)} wrong"]))
+    played = f"{result.seconds:.0f} s of its time, {result.incidents} incidents, {result.writes} writes"
+    print("\n".join([str(schedule), f"{played}, requests {result.requests}", *result.wrongs]))
+    print(f"{len(result.wrongs)} wrong")
     return 1 if result.wrongs else 0
 
 
 if __name__ == "__main__":
+    same_order_each_time()
     sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import traceback
 from collections.abc import Callable
@@ -41,6 +42,8 @@ class Result:
     """Of the world's own time."""
     writes: int
     incidents: int
+    requests: str
+    """A digest of all requests to the API server, in their order."""
 
 
 @dataclass(slots=True)
@@ -95,7 +98,9 @@ class Player:
         judge.judge(self.world)
         truth, time = self.world.truth, asyncio.get_running_loop().time()
         writes, incidents = len(self.world.kube.writes), len(self.world.bodies())
-        return Result(self.schedule, tuple(dict.fromkeys(truth.wrongs)), time, writes, incidents)
+        requests = hashlib.sha256(repr([(c.verb, c.resource.kind, c.name) for c in self.world.kube.calls]).encode())
+        wrongs = tuple(dict.fromkeys(truth.wrongs))
+        return Result(self.schedule, wrongs, time, writes, incidents, requests.hexdigest()[:16])
 
     async def _physics(self) -> None:
         try:
