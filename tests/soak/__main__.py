@@ -25,7 +25,6 @@ AT_ONCE = 10
 """Schedules that a worker plays before it reports."""
 SAY_SECONDS = 30.0
 SCHEDULES = 100_000
-ORDER = "PYTHONHASHSEED"
 
 
 @dataclass(slots=True)
@@ -118,13 +117,6 @@ def quiet() -> None:
     logger.propagate = False
 
 
-def same_order_each_time() -> None:
-    """Sets of names are gone through in an order that Python draws for each process: one seed has to be one play."""
-    if os.environ.get(ORDER) != "0":
-        argv = [sys.executable, "-m", "tests.soak", *sys.argv[1:]]
-        os.execve(sys.executable, argv, {**os.environ, ORDER: "0"})
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--schedules", type=int, default=SCHEDULES, help="how many (default: %(default)s)")
@@ -160,5 +152,4 @@ def _show(schedule: Schedule) -> int:
 
 
 if __name__ == "__main__":
-    same_order_each_time()
     sys.exit(main())
