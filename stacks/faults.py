@@ -11,7 +11,8 @@ from sparewheel.api.fault_policy import FaultPolicy, RepeatRule
 from sparewheel.api.faults import Action
 from sparewheel.api.names import MEASURED_CODES, NODE_CODES
 from sparewheel.faults.catalogue import is_code, known_xids, named_codes, rule_of
-from sparewheel.faults.patterns import closest_first, is_code_or_pattern
+from sparewheel.faults.patterns import is_code_or_pattern
+from sparewheel.remediation.decide.policy import rules_for
 from stacks.base import Area
 from stacks.explain import shown
 
@@ -87,8 +88,9 @@ def agent_overrides(pool: Mapping[str, FaultRule], stack: Mapping[str, FaultRule
     A fault that is to be ignored unless it repeats is recorded, or nobody would see that it does.
     """
     found: dict[str, Action] = {}
+    of_pool, of_stack = fault_policies(pool), fault_policies(stack)
     for code in {**pool, **stack, **dict.fromkeys(_ignored())}:
-        rules = [table[closest] for table in (pool, stack) for closest in closest_first(table, code)]
+        rules = [rule for _, rule in rules_for(code, of_pool, of_stack)]
         action = next((rule.action for rule in rules if rule.action is not None), None)
         repeats = next((rule.repeats for rule in rules if rule.repeats is not None), None)
         if repeats and (action or _catalogued(code)) is Action.IGNORE:

@@ -143,7 +143,7 @@ def known_by_state(body: Json) -> Json:
     """Of kinds that the state holds as models, ten thousand of them: the version, and a host's pool."""
     metadata: Json = body["metadata"]
     spec: Json = body.get("spec") or {}
-    slim: Json = {"metadata": {key: metadata[key] for key in ("resourceVersion",) if key in metadata}}
+    slim: Json = {"metadata": {"resourceVersion": metadata.get("resourceVersion", "")}}
     return {**slim, "spec": {"pool": spec["pool"]}} if "pool" in spec else slim
 
 

@@ -39,8 +39,7 @@ class Ruling:
 
 def ruling(fault: Fault, pool: Sequence[FaultPolicy], stack: Sequence[FaultPolicy]) -> Ruling:
     """``pool``, ``stack``: the rules of the node's pool and of the whole cluster."""
-    rules = [("this pool", rule) for rule in _closest(pool, fault.code)]
-    rules += [("this stack", rule) for rule in _closest(stack, fault.code)]
+    rules = rules_for(fault.code, pool, stack)
     action, because = fault.action, "the fault catalogue"
     for place, rule in rules:
         if rule.action is not None:
@@ -58,6 +57,14 @@ def ruling(fault: Fault, pool: Sequence[FaultPolicy], stack: Sequence[FaultPolic
         dry_run=next((rule.dry_run for _, rule in rules if rule.dry_run is not None), False),
         because=because,
     )
+
+
+def rules_for(code: str, pool: Sequence[FaultPolicy], stack: Sequence[FaultPolicy]) -> list[tuple[str, FaultPolicy]]:
+    """Those that match a code, or a pattern, in the order of their precedence, and where each stands."""
+    return [
+        *(("this pool", rule) for rule in _closest(pool, code)),
+        *(("this stack", rule) for rule in _closest(stack, code)),
+    ]
 
 
 def _closest(rules: Sequence[FaultPolicy], code: str) -> list[FaultPolicy]:
