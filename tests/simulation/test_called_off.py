@@ -8,20 +8,16 @@ from datetime import UTC, datetime
 import pytest
 
 from sparewheel.api.names import (
-    ANNOTATION_OWNED,
-    ANNOTATION_REMEDIATION,
     ANNOTATION_REPLACE_REQUEST,
-    SLINKY_NODE_CORDON_REASON,
-    TAINT_FAULT,
 )
 from sparewheel.api.remediation import NodeStage, Outcome
 from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.cli.common import CommandError
-from sparewheel.kube.port import NODE, Json
+from sparewheel.kube.port import NODE
 from sparewheel.slurm.memory import MemoryJob
 from tests.support.fake_replacer import FakeHost
 from tests.support.mortal import Life, mortal_controller
-from tests.support.play import deletions, healed, playing, training, waits_for
+from tests.support.play import deletions, healed, no_trace, playing, training, waits_for
 from tests.support.world import World, until
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,19 +25,6 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 async def cancel(world: World, name: str | None = None) -> None:
     await ask_to_cancel(world.kube, name or world.record().metadata.name, "ada", "a false alarm", NOW)
-
-
-def no_trace(world: World, node: str = "gpu-1") -> None:
-    body = world.node(node)
-    annotations = body["metadata"].get("annotations", {})
-    assert (
-        not {ANNOTATION_REMEDIATION, ANNOTATION_OWNED, SLINKY_NODE_CORDON_REASON, ANNOTATION_REPLACE_REQUEST}
-        & annotations.keys()
-    )
-    taints: list[Json] = body["spec"].get("taints") or []
-    assert TAINT_FAULT not in [taint["key"] for taint in taints]
-    assert not body["spec"].get("unschedulable")
-    assert not any(slurm.down for slurm in world.slurm.node_table.values())
 
 
 async def test_before_its_first_lines_its_begin_is_told_before_its_end() -> None:

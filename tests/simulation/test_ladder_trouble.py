@@ -11,13 +11,12 @@ from sparewheel.api.faults import Action
 from sparewheel.api.ladder import LadderRule, Rung, RungResult
 from sparewheel.api.names import ANNOTATION_NODE_ACTION, ANNOTATION_REPLACE_REQUEST
 from sparewheel.api.remediation import Outcome
-from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import NODE, InvalidError, Json
 from tests.support.job_reports import reported_attempt
 from tests.support.ladder_play import REBOOT, RESET, in_service, ladder_world, no_spare, taken
 from tests.support.node_helpers import Helpers
-from tests.support.play import healed, playing, training
+from tests.support.play import call_off, healed, playing, training
 from tests.support.world import World, until
 
 
@@ -131,10 +130,6 @@ async def test_what_does_not_last_is_replaced() -> None:
 
 
 # -------------------------------------------------------------------- called off
-async def cancel(world: World) -> None:
-    await ask_to_cancel(world.kube, world.record().metadata.name, "ada", "a false alarm", world.clock.now())
-
-
 async def test_called_off_before_the_helper_has_read_it() -> None:
     world = ladder_world()
     helpers = Helpers(world, silent=True)
@@ -142,7 +137,7 @@ async def test_called_off_before_the_helper_has_read_it() -> None:
         await training(world)
         world.break_gpu("gpu-1", code="XID 119", action=Action.RESET_GPU)
         await until(lambda: ANNOTATION_NODE_ACTION in (world.node("gpu-1")["metadata"].get("annotations") or {}))
-        await cancel(world)
+        await call_off(world)
         await until(lambda: ANNOTATION_NODE_ACTION not in world.node("gpu-1")["metadata"]["annotations"], 5)
         helpers.silent = False
         await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 40)
@@ -163,7 +158,7 @@ async def test_called_off_in_the_middle_of_a_reboot_it_is_given_back_once_it_is_
         if by_uncordon:
             await world.kube.merge_patch(NODE, "gpu-1", {"spec": {"unschedulable": False}})
         else:
-            await cancel(world)
+            await call_off(world)
         await asyncio.sleep(15)
         assert world.record().status.outcome is Outcome.OPEN, "a node in the middle of a reboot is not given back"
         assert any(slurm.down for slurm in world.slurm.node_table.values())

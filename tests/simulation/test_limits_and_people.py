@@ -8,7 +8,7 @@ import pytest
 
 from sparewheel.api.base import ObjectMeta
 from sparewheel.api.faults import Action
-from sparewheel.api.names import ANNOTATION_REMEDIATION, NAMESPACE, SLINKY_NODE_CORDON_REASON, TAINT_FAULT
+from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import FenceKind, NodeStage, Outcome, Remediation, RemediationSpec
 from sparewheel.api.remediation_policy import Backlog, RemediationPolicySpec, RemediationPolicyStatus
 from sparewheel.api.routes import WebhookRoute
@@ -18,7 +18,7 @@ from sparewheel.remediation.decide.budget import holds_slot
 from sparewheel.remediation.decide.record import ended, stage_record, started
 from tests.support.fake_replacer import FakeHost, put_node
 from tests.support.job_reports import reported_attempt
-from tests.support.play import deletions, healed, playing, training, waits_for
+from tests.support.play import deletions, healed, no_trace, playing, training, waits_for
 from tests.support.world import World, until
 
 
@@ -123,16 +123,9 @@ async def test_a_person_uncordons_and_the_incident_is_called_off_without_a_trace
         await training(world)
         world.break_gpu("gpu-1")
         await until(lambda: "spare" in waits_for(world))
-        body = world.node("gpu-1")
-        body["spec"]["unschedulable"] = False
-        world.kube.put(NODE, body)
+        world.uncordon("gpu-1")
         await until(lambda: world.record().status.outcome is Outcome.CANCELLED)
-        body = world.node("gpu-1")
-        annotations = body["metadata"].get("annotations", {})
-        assert ANNOTATION_REMEDIATION not in annotations
-        assert SLINKY_NODE_CORDON_REASON not in annotations
-        assert TAINT_FAULT not in [taint["key"] for taint in body["spec"]["taints"]]
-        assert not any(node.down for node in world.slurm.node_table.values())
+        no_trace(world)
         await asyncio.sleep(60)
         assert len(world.records()) == 1, "the same open fault is not taken up again"
         # NVSentinel 1451: the end of the old incident must not end a new one.

@@ -6,12 +6,11 @@ import asyncio
 
 import pytest
 
-from sparewheel.api.names import ANNOTATION_OWNED, ANNOTATION_REMEDIATION, SLINKY_NODE_CORDON_REASON, TAINT_FAULT
+from sparewheel.api.names import ANNOTATION_OWNED, SLINKY_NODE_CORDON_REASON, TAINT_FAULT
 from sparewheel.api.remediation import Outcome
-from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.kube.port import NODE, Json
 from tests.support.mortal import Life, mortal_controller
-from tests.support.play import healed, playing, training, waits_for
+from tests.support.play import call_off, healed, no_trace, playing, training, waits_for
 from tests.support.world import World, until
 
 THE_CORDON = 1
@@ -21,10 +20,6 @@ THE_CORDON = 1
 def marks(world: World) -> Json:
     found: Json = world.node("gpu-1")["metadata"].get("annotations") or {}
     return found
-
-
-async def call_off(world: World) -> None:
-    await ask_to_cancel(world.kube, world.record().metadata.name, "ada", "a false alarm", world.clock.now())
 
 
 async def cordoned_and_dead(world: World) -> None:
@@ -59,10 +54,8 @@ async def test_an_incident_that_ends_in_between_takes_the_cordon_back(wish: bool
         world.faults.clear()
     async with playing(world):
         await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 30)
-    body = world.node("gpu-1")
-    assert not body["spec"]["unschedulable"]
-    assert not body["spec"]["taints"]
-    assert not {ANNOTATION_REMEDIATION, ANNOTATION_OWNED, SLINKY_NODE_CORDON_REASON} & marks(world).keys()
+    no_trace(world)
+    assert not world.node("gpu-1")["spec"]["taints"]
     assert world.slurm.job_table[7].restart_count == 0
 
 
@@ -79,9 +72,7 @@ async def test_a_cordon_of_others_stays_when_the_incident_is_called_off(uncordon
         await until(lambda: "spare" in waits_for(world))
         assert (marks(world)[ANNOTATION_OWNED], world.record().status.owned.cordon) == ("fault-taint", False)
         if uncordoned_by_them:
-            body = world.node("gpu-1")
-            body["spec"]["unschedulable"] = False
-            world.kube.put(NODE, body)
+            world.uncordon("gpu-1")
             await asyncio.sleep(30)
             assert world.record().status.outcome is Outcome.OPEN, "the taint is ours, and still keeps work off"
             return
@@ -106,6 +97,5 @@ async def test_a_cordon_of_an_older_controller_is_taken_back_with_its_incident()
         world.kube.put(NODE, body)
         await call_off(world)
         await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 30)
-        body = world.node("gpu-1")
-        assert not body["spec"]["unschedulable"]
-        assert not body["spec"]["taints"]
+        no_trace(world)
+        assert not world.node("gpu-1")["spec"]["taints"]

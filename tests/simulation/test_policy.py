@@ -111,9 +111,7 @@ async def test_a_person_takes_a_cordoned_node_back_and_it_is_not_cordoned_again_
         world.break_gpu("gpu-1", code="XID 48", gpu=3)
         await until(lambda: "a person or a recovery" in waits_for(world))
         await until(lambda: len(world.record().status.more_faults) == 1)
-        body = world.node("gpu-1")
-        body["spec"]["unschedulable"] = False
-        world.kube.put(NODE, body)
+        world.uncordon("gpu-1")
         await until(lambda: outcomes(world) == [Outcome.CANCELLED])
         await asyncio.sleep(60)
         assert outcomes(world) == [Outcome.CANCELLED]

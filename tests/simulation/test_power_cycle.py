@@ -14,7 +14,6 @@ from sparewheel.api.ladder import RebootBy, RungResult
 from sparewheel.api.names import ANNOTATION_NODE_ACTION
 from sparewheel.api.remediation import Outcome
 from sparewheel.capacity.port import UnreachableError
-from sparewheel.cli.commands.cancel import ask_to_cancel
 from sparewheel.kube.memory_faults import Call
 from sparewheel.kube.port import NODE, InvalidError, Json
 from tests.support.ladder_play import (
@@ -30,7 +29,7 @@ from tests.support.ladder_play import (
 )
 from tests.support.mortal import Life, mortal_controller
 from tests.support.node_helpers import Helpers, WorldHost
-from tests.support.play import healed, playing, training
+from tests.support.play import call_off, healed, playing, training
 from tests.support.world import World, until
 
 
@@ -201,7 +200,7 @@ async def test_called_off_in_the_middle_of_a_power_cycle_it_is_given_back_once_i
         await training(world)
         world.break_gpu("gpu-1", code="UVM_FATAL", action=Action.REBOOT)
         await until(lambda: power_cycles(world) == 1)
-        await ask_to_cancel(world.kube, world.record().metadata.name, "ada", "a false alarm", world.clock.now())
+        await call_off(world)
         await asyncio.sleep(15)
         assert world.record().status.outcome is Outcome.OPEN, "a node in the middle of a reboot is not given back"
         await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 60)

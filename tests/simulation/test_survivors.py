@@ -6,7 +6,7 @@ import asyncio
 
 from sparewheel.api.names import NAMESPACE
 from sparewheel.api.remediation import Outcome
-from sparewheel.kube.port import NODE, REMEDIATION
+from sparewheel.kube.port import REMEDIATION
 from sparewheel.remediation.decide.survivors import HELD, NO_SPARE, hold_name
 from sparewheel.slurm.port import SlurmError, SlurmUnavailableError
 from tests.support.job_reports import reported_attempt
@@ -110,9 +110,7 @@ async def test_called_off_the_survivors_are_free_at_once() -> None:
         world.capacity.hosts["gpu-3"].reachable = False
         world.break_gpu("gpu-1")
         await until(lambda: bool(held(world)))
-        node = world.node("gpu-1")
-        node["spec"]["unschedulable"] = False
-        world.kube.put(NODE, node)
+        world.uncordon("gpu-1")
         await until(lambda: world.record().status.outcome is Outcome.CANCELLED, 10)
         assert not world.slurm.reservation_table
         await until(lambda: reported_attempt(job) == 1)

@@ -7,10 +7,6 @@ from datetime import datetime
 from itertools import pairwise
 
 from sparewheel.api.names import (
-    ANNOTATION_OWNED,
-    ANNOTATION_REMEDIATION,
-    ANNOTATION_REPLACE_REQUEST,
-    SLINKY_NODE_CORDON_REASON,
     TAINT_FAULT,
 )
 from sparewheel.api.remediation import JobRecord, NodeStage, Outcome, Remediation
@@ -19,6 +15,7 @@ from sparewheel.remediation.decide.deliveries import queued
 from sparewheel.remediation.decide.record import is_open, stage_record
 from tests.soak.world import SoakWorld
 from tests.support.job_reports import reported_attempt
+from tests.support.play import NODE_MARKS
 
 
 def unfinished(world: SoakWorld) -> list[str]:
@@ -63,12 +60,7 @@ def _left_behind(world: SoakWorld) -> list[str]:
         annotations: dict[str, str] = body["metadata"].get("annotations") or {}
         listed: list[dict[str, str]] = body["spec"].get("taints") or []
         taints = {taint["key"] for taint in listed}
-        ours = {
-            ANNOTATION_REMEDIATION,
-            ANNOTATION_OWNED,
-            SLINKY_NODE_CORDON_REASON,
-            ANNOTATION_REPLACE_REQUEST,
-        } & annotations.keys()
+        ours = NODE_MARKS & annotations.keys()
         found += [f"node {name} still has annotation {one}" for one in sorted(ours)]
         found += [f"node {name} still has taint {TAINT_FAULT}"] if TAINT_FAULT in taints else []
         found += [f"node {name} is still cordoned"] if body["spec"].get("unschedulable") else []

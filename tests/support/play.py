@@ -7,11 +7,25 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from sparewheel.api.names import (
+    ANNOTATION_OWNED,
+    ANNOTATION_REMEDIATION,
+    ANNOTATION_REPLACE_REQUEST,
+    SLINKY_NODE_CORDON_REASON,
+    TAINT_FAULT,
+)
 from sparewheel.api.remediation import Outcome
+from sparewheel.cli.commands.cancel import ask_to_cancel
+from sparewheel.kube.port import Json
 from sparewheel.remediation.controller.loop import Controller
 from sparewheel.slurm.memory import MemoryJob
 from tests.support.job_reports import reported_attempt
 from tests.support.world import World, until
+
+NODE_MARKS = frozenset(
+    (ANNOTATION_REMEDIATION, ANNOTATION_OWNED, SLINKY_NODE_CORDON_REASON, ANNOTATION_REPLACE_REQUEST)
+)
+"""Annotations that an incident leaves on no Node."""
 
 
 @asynccontextmanager
@@ -67,3 +81,19 @@ async def ready(world: World) -> None:
     """A world with warm spares: members in service, the spare registered and reserved."""
     await until(lambda: len(in_service(world)) == world.replicas and bool(world.slurm.reservation_table))
     await until(lambda: not any(node.drain or node.down for node in world.slurm.node_table.values()))
+
+
+async def call_off(world: World) -> None:
+    """A person does."""
+    await ask_to_cancel(world.kube, world.record().metadata.name, "ada", "a false alarm", world.clock.now())
+
+
+def no_trace(world: World, node: str = "gpu-1") -> None:
+    """Nothing of an incident is left on the Node, and Slurm has all its nodes."""
+    body = world.node(node)
+    annotations: Json = body["metadata"].get("annotations") or {}
+    assert not NODE_MARKS & annotations.keys()
+    taints: list[Json] = body["spec"].get("taints") or []
+    assert TAINT_FAULT not in [taint["key"] for taint in taints]
+    assert not body["spec"].get("unschedulable")
+    assert not any(slurm.down for slurm in world.slurm.node_table.values())
